@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Teams and collectives, untyped: bytes, element counts and a data type number. Called by src/api, which has checked its
- * arguments; calls move.h and wait.h. All functions are collective over the team unless they say otherwise.
+/* Teams and collectives, untyped: bytes, element counts and a data type number. Called by src/api,
+ * which has checked its arguments; calls move.h and wait.h. All functions are collective over the
+ * team unless they say otherwise.
  *
- * Every meeting carries a digest of the call and its arguments, so that PEs that disagree find out as soon as they
- * meet: the message names call, arguments and PEs. */
+ * Every meeting carries a digest of the call and its arguments, so that PEs that disagree find out
+ * as soon as they meet: the message names call, arguments and PEs. */
 #ifndef PX_COLL_COLL_H
 #define PX_COLL_COLL_H
 
@@ -15,31 +16,54 @@
 
 struct px_team;
 
-/* Handles are small integers (NVSHMEM_TEAM_WORLD ...); NULL for invalid or destroyed ones. Local. */
+/* Slots of the predefined teams; their handles are PX_TEAM_HANDLE_BASE + slot, as in nvshmem.h. */
+enum {
+    PX_TEAM_WORLD,
+    PX_TEAM_SHARED,
+    PX_TEAM_NODE,
+    PX_TEAM_SAME_MYPE_NODE,
+    PX_TEAM_SAME_GPU,
+    PX_TEAM_GPU_LEADERS,
+    PX_TEAM_PREDEFINED
+};
+#define PX_TEAM_HANDLE_BASE 0
+#define PX_TEAMS_LIMIT      65536
+
+/* Handles are small integers (NVSHMEM_TEAM_WORLD ...); NULL for invalid or destroyed ones. Local.
+ */
 struct px_team *px_team_of(int32_t handle);
 int32_t px_team_handle(const struct px_team *team);
+struct px_team *px_team_world(void); /* NULL before px_coll_open */
+bool px_team_predefined(const struct px_team *team);
+long px_team_contexts(const struct px_team *team); /* num_contexts of its configuration */
+void px_team_set_contexts(struct px_team *team, long num_contexts);
 uint32_t px_team_rank(const struct px_team *team); /* my number in it */
 uint32_t px_team_size(const struct px_team *team);
 uint32_t px_team_pe(const struct px_team *team, uint32_t member); /* world PE of a member */
-int px_team_find(const struct px_team *team, uint32_t pe);        /* member number of a world PE, -1 */
+int px_team_find(const struct px_team *team, uint32_t pe); /* member number of a world PE, -1 */
 
 /* What the collectives need to know of the job; node_of[pe] from the bootstrap. */
 struct px_coll_setup {
     uint32_t my_pe, n_pes;
     const uint32_t *node_of;
-    uintptr_t base;      /* start of the symmetric window; team slots start at base + PX_CONTROL_BYTES */
-    uint32_t max_teams;  /* slots */
+    uintptr_t base; /* start of the symmetric window; team slots start at base + PX_CONTROL_BYTES */
+    uint32_t max_teams; /* slots */
     const struct px_env *env;
 };
-/* Local: makes the predefined teams. The control area must be mapped by all peers before the first collective. */
+/* Local: makes the predefined teams. px_peers must be complete; the control area must be mapped by
+ * all peers before the first collective. On failure nothing is left. */
 px_status px_coll_open(const struct px_coll_setup *setup, struct px_error *error);
 void px_coll_close(void);
+void px_coll_remap(
+    void); /* px_peers has changed (reinit): look up all flags anew; no collective is under way */
 size_t px_coll_control_bytes(uint32_t max_teams, uint32_t n_pes); /* room for the team slots */
 
-/* A call with its arguments, for digests and the hang report. */
+/* A call with its arguments, for digests and the hang report. The name must live and stay as it is:
+ * a literal. */
 struct px_call {
     const char *name;
     uint64_t arguments[4];
+    uint8_t own; /* bit i: argument i may differ between the members */
 };
 
 /* sync: local stores visible, all PEs met. barrier: quiet first. */

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this folder share: the layout of a team's slot, the team itself, and the visit
+ * to a collective.
+ *
+ * The invariant that all of them keep: every meeting (one epoch of a team) is a full one, nobody
+ * leaves it before all have entered. So whoever starts epoch e+2 knows that all members have left
+ * epoch e, and what the slot holds is doubled by the parity of the epoch and needs no
+ * acknowledgement. */
+#ifndef PX_COLL_PRIVATE_H
+#define PX_COLL_PRIVATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/coll/coll.h"
+#include "src/transport/control.h"
+#include "src/transport/move.h"
+#include "src/transport/wait.h"
+
+#define PX_LINES      32
+#define PX_LINE_BYTES 48   /* of data that ride in the flag's own cache line */
+#define PX_CELLS      6144 /* bytes for larger messages, divided by the algorithm */
+
+/* Lines by use; a direct meeting of up to 32 members uses line = rank of the sender instead. */
+enum {
+    PX_LINE_ROUND = 0,   /* dissemination and pairwise exchange, by round */
+    PX_LINE_FOLD = 18,   /* who is beyond the power of two hands its part over ... */
+    PX_LINE_UNFOLD = 19, /* ... and gets the result */
+    PX_LINE_UP = 20,     /* child to parent within the node, by round */
+    PX_LINE_DOWN = 31,   /* parent to child */
+};
+#define PX_ROUNDS_MAX PX_LINE_FOLD
+#define PX_CELL_TREE  (PX_CELLS / PX_LINES) /* 192 */
+
+struct px_line {
+    _Alignas(PX_CACHE_LINE) _Atomic uint64_t flag; /* epoch << 32 | digest of the call */
+    _Alignas(16) unsigned char data[PX_LINE_BYTES];
+};
+
+struct px_slot {
+    struct px_line lines[2][PX_LINES];
+    _Alignas(PX_CACHE_LINE) unsigned char cells[2][PX_CELLS];
+};
+_Static_assert(sizeof(struct px_slot) == PX_TEAM_SLOT_BYTES, "a team slot fills its place");
+
+/* One turn of a meeting: raise a flag at a member, or wait for one of ours. */
+struct px_step {
+    bool send;
+    uint8_t line;
+    uint32_t pe;
+    _Atomic uint64_t *flag[2];  /* by parity; NULL when the partner is not mapped */
+    _Atomic uint32_t *sleeping; /* of the partner */
+};
+
+enum px_shape {
+    PX_SHAPE_DIRECT,        /* each to each: few members */
+    PX_SHAPE_DISSEMINATION, /* log2(n) rounds: one node, or one member on each */
+    PX_SHAPE_TWO_LEVEL,     /* up a tree in the node, leaders by dissemination, down again */
+};
+
+/* Members of one node: positions first .. first+count-1 of px_team.by_group. */
+struct px_group {
+    uint32_t first, count;
+};
+
+struct px_team {
+    int32_t handle;
+    uint32_t slot_number;
+    uint32_t rank, size;
+    uint32_t start, stride; /* see struct px_members */
+    uint32_t *list;
+    uint32_t epoch;
+    long num_contexts;    /* as configured, reported back only */
+    struct px_slot *slot; /* mine; the same symmetric address everywhere */
+
+    enum px_shape shape;
+    struct px_step *steps;
+    uint32_t n_steps;
+
+    /* Members by node, in the order of their first members. by_group holds member numbers. */
+    uint32_t n_groups, my_group, local_rank;
+    struct px_group *groups;
+    uint32_t *by_group;
+};
+
+/* What the job looks like; set by px_coll_open. */
+struct px_coll_state {
+    struct px_coll_setup setup;
+    struct px_control *control; /* my own */
+    struct px_team **teams;     /* [max_teams], by slot number */
+    uint32_t last_epoch;        /* the highest of any destroyed team: new ones start after it */
+    uint32_t direct_max;        /* largest team that meets each to each */
+    const uint32_t *group_of;   /* [n_pes]: node, or the PE itself where nothing is mapped */
+};
+extern struct px_coll_state px_coll;
+
+/* A collective under way. */
+struct px_visit {
+    struct px_team *team;
+    const struct px_call *call;
+    uint32_t digest;
+    unsigned parity;
+    uint64_t value; /* of the flags of this meeting */
+};
+
+/* visit.c */
+struct px_visit px_enter(struct px_team *team, const struct px_call *call);
+void px_leave(void);
+void px_visit_since(void); /* the wait takes long: note the time */
+_Noreturn void px_coll_mismatch(const struct px_visit *visit, uint32_t pe);
+
+/* Start the next meeting of a visit. */
+static inline void px_next_meeting(struct px_visit *visit)
+{
+    uint32_t epoch = ++visit->team->epoch;
+    visit->parity = epoch & 1;
+    visit->value = (uint64_t)epoch << 32 | visit->digest;
+}
+
+/* meet.c */
+void px_meet(struct px_visit *visit);
+/* Wait for a line of this meeting; `pe` is who raises it. */
+void px_await_slow(const struct px_visit *visit, const _Atomic uint64_t *flag, uint32_t pe);
+
+static inline void px_await(const struct px_visit *visit, const _Atomic uint64_t *flag, uint32_t pe)
+{
+    if (atomic_load_explicit(flag, memory_order_acquire) != visit->value)
+        px_await_slow(visit, flag, pe);
+}
+
+/* Hand `bytes` to a PE and raise its line. Short ones ride in the line, others lie at `cell` of the
+ * cells. */
+void px_hand(const struct px_visit *visit, uint32_t pe, unsigned line, size_t cell,
+             const void *data, size_t bytes);
+/* Wait for what px_hand of `pe` brings; valid until the meeting after the next begins. */
+const void *px_take(const struct px_visit *visit, uint32_t pe, unsigned line, size_t cell,
+                    size_t bytes);
+
+/* shape.c: fill in groups, shape and steps of a team whose members are known. */
+px_status px_shape(struct px_team *team, struct px_error *error);
+void px_lay_steps(struct px_team *team); /* again, after peers were mapped anew */
+void px_unshape(struct px_team *team);
+
+/* fold.c: one meeting after which `value` is the fold of all members' values, the same bits
+ * everywhere. Lower members come first in each step. bytes <= px_fold_max(). */
+typedef void px_fold_fn(void *arg, void *lower, const void *upper); /* lower = lower OP upper */
+void px_fold(struct px_visit *visit, void *value, size_t bytes, px_fold_fn *fold, void *arg);
+size_t px_fold_max(const struct px_team *team);
+
+/* direct.c: one meeting of a direct team in which each member hands a block to each other. */
+static inline size_t px_direct_cell(const struct px_team *team)
+{
+    return PX_CELLS / team->size & ~(size_t)(PX_CACHE_LINE - 1);
+}
+static inline bool px_direct_fits(const struct px_team *team, size_t bytes)
+{
+    return team->shape == PX_SHAPE_DIRECT && bytes <= px_direct_cell(team);
+}
+/* Member i gets `source + i * stride`; call px_direct_take for every member afterwards. */
+void px_direct_hand(struct px_visit *visit, const void *source, size_t stride, size_t bytes);
+const void *px_direct_take(const struct px_visit *visit, uint32_t member, size_t bytes);
+
+/* Who is in a team: member i is PE start + i * stride modulo 2^32, or list[i] where there is a
+ * list. */
+struct px_members {
+    uint32_t rank, size;
+    uint32_t start, stride;
+    const uint32_t *list;
+};
+
+/* team.c: make (members are copied), give a slot with its first epoch, enter into the table; and
+ * the reverse. */
+struct px_team *px_team_new(const struct px_members *members, struct px_error *error);
+px_status px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch,
+                        struct px_error *error);
+void px_team_enlist(struct px_team *team);
+void px_team_strike(struct px_team *team);
+void px_team_free(struct px_team *team);
+
+#endif
