@@ -13,6 +13,8 @@
 
 #define PX_NOT_MAPPED INTPTR_MIN
 
+struct px_control;
+
 /* Read on every operation, written at start-up and by reinit only. */
 struct px_peers {
     intptr_t *delta; /* [n_pes] to add to a symmetric address, PX_NOT_MAPPED for remote PEs */
@@ -20,6 +22,7 @@ struct px_peers {
     const struct px_transport_ops *remote; /* none.c's refusals when all PEs are mapped */
     void *remote_self;
     bool any_remote;
+    struct px_control *control; /* mine, where the window starts; NULL before there is one */
 };
 extern struct px_peers px_peers;
 

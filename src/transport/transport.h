@@ -48,11 +48,16 @@ struct px_transport_setup {
     uintptr_t base;            /* the symmetric window: control area and heap, [base, base + span) */
     size_t span;               /* address space of the window */
     size_t control_bytes;      /* registered at open: [base, base + control_bytes) */
+    /* What to add to a symmetric address to reach the memory of a PE of this node, whether or not it is used for data
+     * (the shuffle transport needs it). Returns false for PEs that are not mapped. NULL where nothing is mapped. */
+    bool (*map)(void *arg, uint32_t pe, intptr_t *delta);
+    void *map_arg;
     bool demanded;             /* the user named this transport: no silent fallback */
     const struct px_env *env;  /* the user's settings, src/env/env.h */
 };
 
-/* How a remote PE is addressed: what its transport put on its card. Looked up at first use. */
+/* How a remote PE is addressed: what its transport put on its card. Looked up at first use, from any thread (a target
+ * answers requests in a helper thread). The bytes stay valid until close. */
 struct px_transport_peer {
     const void *address;
     size_t length;
@@ -62,6 +67,7 @@ typedef px_status px_transport_find_fn(void *arg, uint32_t pe, struct px_transpo
 
 struct px_transport_ops {
     const char *name;
+    bool only_by_name; /* never chosen automatically */
 
     /* Is the library there, is there a device? Cheap; the error says why not. */
     px_status (*probe)(const struct px_transport_setup *setup, struct px_error *error);
@@ -113,6 +119,9 @@ struct px_transport_ops {
 
 /* In order of preference; ends with NULL. */
 extern const struct px_transport_ops *const px_transports[];
+
+/* Refuses everything: where no PE is remote, so that callers need no test. */
+extern const struct px_transport_ops px_transport_none;
 
 /* By name or alias ("ibrc" is verbs, "libfabric" is ofi); NULL when this build has none of that name. */
 const struct px_transport_ops *px_transport_by_name(const char *name);
