@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/coll/dtype.h"
 #include "src/diag/error.h"
 
 struct px_team;
@@ -73,7 +74,53 @@ void px_barrier(struct px_team *team, const struct px_call *call);
 /* Minimum over the team of a value, as one meeting (used by malloc: NULL everywhere or nowhere). */
 uint64_t px_agree_min(struct px_team *team, uint64_t value, const struct px_call *call);
 
+/* Sizes in bytes. `source` may be changed when the call returns, `dest` is ready then. */
 void px_broadcast(struct px_team *team, void *dest, const void *source, size_t bytes, uint32_t root,
                   const struct px_call *call);
+/* Everyone gets the blocks of all members in their order: equal blocks, or each of its own size. */
+void px_fcollect(struct px_team *team, void *dest, const void *source, size_t bytes,
+                 const struct px_call *call);
+void px_collect(struct px_team *team, void *dest, const void *source, size_t bytes,
+                const struct px_call *call);
+/* Block j of member i becomes block i of member j. */
+void px_alltoall(struct px_team *team, void *dest, const void *source, size_t bytes,
+                 const struct px_call *call);
+/* The same for blocks of `count` elements of `width` bytes, strides in elements, at least 1. */
+struct px_strides {
+    size_t dest, source, count, width;
+};
+void px_alltoalls(struct px_team *team, void *dest, const void *source,
+                  const struct px_strides *strides, const struct px_call *call);
+
+/* Element-wise over the members; `count` elements. Everyone gets the same bits. dest == source is
+ * allowed. */
+struct px_arithmetic {
+    enum px_dtype type;
+    enum px_op op;
+};
+void px_reduce(struct px_team *team, void *dest, const void *source, size_t count,
+               struct px_arithmetic arithmetic, const struct px_call *call);
+/* source holds a block of `count` elements for each member, dest the result of the caller's block.
+ * dest may overlap source, which then is left undefined. */
+void px_reducescatter(struct px_team *team, void *dest, const void *source, size_t count,
+                      struct px_arithmetic arithmetic, const struct px_call *call);
+/* The result over members 0 to the caller, itself included or not. Exclusive: member 0 gets zeros.
+ */
+void px_scan(struct px_team *team, void *dest, const void *source, size_t count,
+             struct px_arithmetic arithmetic, bool inclusive, const struct px_call *call);
+
+/* Returned by the calls that make teams, next to 0. */
+#define PX_TEAM_REFUSED 1
+
+/* Split: member start + i * stride of the parent becomes member i. All members of the parent call
+ * and get the same return value, 0 or PX_TEAM_REFUSED (the reason is logged once); *child is NULL
+ * for those left out. */
+int px_team_split(struct px_team *parent, int64_t start, int64_t stride, int64_t size,
+                  struct px_team **child, const struct px_call *call);
+/* Rows of `xrange` members: one team along the row, one along the column. Both or none. */
+int px_team_split_2d(struct px_team *parent, int64_t xrange, struct px_team **x, struct px_team **y,
+                     const struct px_call *call);
+/* Collective over the team, which is gone afterwards. Not for predefined ones. */
+void px_team_destroy(struct px_team *team, const struct px_call *call);
 
 #endif

@@ -83,6 +83,9 @@ struct px_team {
     uint32_t n_groups, my_group, local_rank;
     struct px_group *groups;
     uint32_t *by_group;
+
+    uint64_t *offsets; /* [size + 1] where blocks begin; NULL before the first use */
+    char *scratch;     /* of large reductions; NULL before the first */
 };
 
 /* What the job looks like; set by px_coll_open. */
@@ -138,7 +141,8 @@ void px_hand(const struct px_visit *visit, uint32_t pe, unsigned line, size_t ce
 const void *px_take(const struct px_visit *visit, uint32_t pe, unsigned line, size_t cell,
                     size_t bytes);
 
-/* shape.c: fill in groups, shape and steps of a team whose members are known. */
+/* shape.c: groups, shape and room for the steps of a team whose members are known; then, with its
+ * slot, the steps. */
 px_status px_shape(struct px_team *team, struct px_error *error);
 void px_lay_steps(struct px_team *team); /* again, after peers were mapped anew */
 void px_unshape(struct px_team *team);
@@ -162,6 +166,57 @@ static inline bool px_direct_fits(const struct px_team *team, size_t bytes)
 void px_direct_hand(struct px_visit *visit, const void *source, size_t stride, size_t bytes);
 const void *px_direct_take(const struct px_visit *visit, uint32_t member, size_t bytes);
 
+/* gather.c: the block of each member, from `from` (the same on all) into dest + offset. */
+struct px_blocks {
+    size_t bytes;            /* of every block, or ... */
+    const uint64_t *offsets; /* ... [size + 1] where each begins in dest */
+    bool in_place;           /* a member's block lies at its offset of `from`, not at its start */
+};
+/* Room for offsets; ends the job when there is none. */
+uint64_t *px_offsets(struct px_team *team, const char *call);
+/* All members have entered and their blocks are ready; on return this PE has all of them and nobody
+ * reads any more. */
+void px_gather(struct px_visit *visit, void *dest, const void *from,
+               const struct px_blocks *blocks);
+
+/* pieces.c: folding what lies at several PEs, a piece at a time. */
+struct px_operand {
+    uint32_t pe;
+    const void *from; /* symmetric */
+};
+struct px_pieces {
+    struct px_team *team;
+    struct px_arithmetic arithmetic;
+    size_t width;       /* bytes of an element */
+    uint32_t count;     /* operands */
+    const char *source; /* these three for the functions below */
+    char *dest;
+    size_t elements;
+    /* Operand i of the piece that starts at element `first`. */
+    struct px_operand (*operand)(const struct px_pieces *pieces, uint32_t i, size_t first);
+    /* What to do with the result of a piece; it is overwritten afterwards. */
+    void (*deliver)(const struct px_pieces *pieces, size_t first, size_t n, const void *result);
+};
+/* Elements [first, end), all operands in order. */
+void px_fold_pieces(const struct px_pieces *pieces, size_t first, size_t end);
+/* Room of a team for a piece and for what comes from remote members. */
+char *px_scratch(struct px_team *team, const char *call);
+size_t px_scratch_landing(void);
+#define PX_PIECE ((size_t)8192) /* bytes: two of them and their sources stay in the first cache */
+
+/* Elements [first, end) that member i of `parts` computes: whole cache lines. */
+struct px_range {
+    size_t first, end;
+};
+static inline struct px_range px_range_of(size_t elements, size_t width, uint32_t parts, uint32_t i)
+{
+    size_t unit = PX_CACHE_LINE / width ? PX_CACHE_LINE / width : 1;
+    size_t each = (elements / parts + (elements % parts != 0) + unit - 1) / unit * unit;
+    size_t first = each * i < elements ? each * i : elements;
+    return (struct px_range){.first = first,
+                             .end = elements - first < each ? elements : first + each};
+}
+
 /* Who is in a team: member i is PE start + i * stride modulo 2^32, or list[i] where there is a
  * list. */
 struct px_members {
@@ -173,10 +228,14 @@ struct px_members {
 /* team.c: make (members are copied), give a slot with its first epoch, enter into the table; and
  * the reverse. */
 struct px_team *px_team_new(const struct px_members *members, struct px_error *error);
-px_status px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch,
-                        struct px_error *error);
+void px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch);
 void px_team_enlist(struct px_team *team);
 void px_team_strike(struct px_team *team);
 void px_team_free(struct px_team *team);
+
+/* split.c: agree in the visit of the parent on slots for up to two teams, of which some may be NULL
+ * here, or on the failure of a member, `error`. 0 or PX_TEAM_REFUSED, the same on all. */
+int px_teams_agree(struct px_visit *visit, struct px_team *const *teams, unsigned count,
+                   const struct px_error *error);
 
 #endif

@@ -208,7 +208,6 @@ px_status px_shape(struct px_team *team, struct px_error *error)
     team->steps = malloc(STEPS_MAX * sizeof(*team->steps));
     if (!team->steps)
         return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for the steps of a team");
-    px_lay_steps(team);
     return PX_OK;
 }
 

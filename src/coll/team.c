@@ -17,8 +17,7 @@
 
 struct px_coll_state px_coll;
 
-static uint32_t *identity;   /* group_of when no peer is mapped by choice */
-static uint16_t *generation; /* [max_teams] of the last team in each slot */
+static uint32_t *identity; /* group_of when no peer is mapped by choice */
 
 struct px_team *px_team_of(int32_t handle)
 {
@@ -101,21 +100,26 @@ struct px_team *px_team_new(const struct px_members *members, struct px_error *e
         }
         memcpy(team->list, members->list, members->size * sizeof(*team->list));
     }
+    if (px_shape(team, error) != PX_OK) {
+        px_team_free(team);
+        return NULL;
+    }
     return team;
 }
 
-px_status px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch, struct px_error *error)
+void px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch)
 {
     team->slot_number = slot;
     team->slot = (struct px_slot *)(px_coll.setup.base + PX_CONTROL_BYTES) + slot;
     team->epoch = epoch;
-    return px_shape(team, error);
+    px_lay_steps(team);
 }
 
+/* The first epoch is the same on all members, and another one than that of the slot's last team. */
 void px_team_enlist(struct px_team *team)
 {
-    uint32_t slot = team->slot_number;
-    uint32_t turn = slot < PX_TEAM_PREDEFINED ? 0 : 1u + generation[slot]++ % GENERATIONS;
+    uint32_t slot = team->slot_number,
+             turn = slot < PX_TEAM_PREDEFINED ? 0 : 1 + team->epoch % GENERATIONS;
     team->handle = (int32_t)(PX_TEAM_HANDLE_BASE + slot + (turn << 16));
     px_coll.teams[slot] = team;
 }
@@ -133,6 +137,8 @@ void px_team_free(struct px_team *team)
         return;
     px_unshape(team);
     free(team->list);
+    free(team->offsets);
+    free(team->scratch);
     free(team);
 }
 
@@ -155,12 +161,9 @@ static px_status predefine(uint32_t slot, const struct px_members *members, stru
     struct px_team *team = px_team_new(members, error);
     if (!team)
         return error ? error->status : PX_ERR_NO_MEMORY;
-    px_status status = px_team_place(team, slot, 0, error);
-    if (status == PX_OK)
-        px_team_enlist(team);
-    else
-        px_team_free(team);
-    return status;
+    px_team_place(team, slot, 0);
+    px_team_enlist(team);
+    return PX_OK;
 }
 
 /* Index in its node of every PE: one pass with a counter for each node. */
@@ -209,9 +212,8 @@ static px_status make_tables(struct px_error *error)
 {
     uint32_t n_pes = px_coll.setup.n_pes, max_teams = px_coll.setup.max_teams;
     px_coll.teams = calloc(max_teams, sizeof(*px_coll.teams));
-    generation = calloc(max_teams, sizeof(*generation));
     identity = malloc(n_pes * sizeof(*identity));
-    if (!px_coll.teams || !generation || !identity)
+    if (!px_coll.teams || !identity)
         return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u teams of %u PEs", max_teams,
                             n_pes);
     for (uint32_t pe = 0; pe < n_pes; pe++)
@@ -249,9 +251,7 @@ void px_coll_close(void)
     for (uint32_t slot = 0; px_coll.teams && slot < px_coll.setup.max_teams; slot++)
         px_team_free(px_coll.teams[slot]);
     free(px_coll.teams);
-    free(generation);
     free(identity);
-    generation = NULL;
     identity = NULL;
     px_coll = (struct px_coll_state){0};
 }

@@ -24,8 +24,6 @@
 
 uint32_t world_pe, world_size;
 
-struct px_peers px_peers;
-
 static struct said {
     _Atomic size_t used;
     char text[SAID_SIZE];
@@ -52,67 +50,11 @@ void world_failed(const char *file, int line, const char *what)
     _exit(1);
 }
 
-static void *at(uint32_t pe, const void *symmetric)
+static bool reach_of(void *arg, uint32_t pe, intptr_t *delta)
 {
-    return (void *)((uintptr_t)symmetric + (uintptr_t)reach[pe]);
+    *delta = reach[pe];
+    return true;
 }
-
-static void remote_put(void *self, uint32_t pe, void *dest, const void *source, size_t bytes)
-{
-    px_copy(at(pe, dest), source, bytes);
-}
-
-static void remote_get(void *self, uint32_t pe, void *dest, const void *source, size_t bytes)
-{
-    px_copy(dest, at(pe, source), bytes);
-}
-
-static void remote_put_signal(void *self, uint32_t pe, void *dest, const void *source, size_t bytes,
-                              uint64_t *signal, uint64_t value, enum px_amo_op op, bool nbi)
-{
-    if (bytes)
-        px_copy(at(pe, dest), source, bytes);
-    world_check(op == PX_AMO_SET);
-    atomic_store_explicit((_Atomic uint64_t *)at(pe, signal), value, memory_order_release);
-    px_wait_wake(&((struct px_control *)at(pe, (void *)BASE))->sleeping);
-}
-
-static uint64_t remote_amo(void *self, uint32_t pe, void *word, const struct px_amo *amo)
-{
-    _Atomic uint64_t *there = at(pe, word);
-    uint64_t old = amo->compare;
-    switch (amo->op) {
-    case PX_AMO_COMPARE_SWAP:
-        atomic_compare_exchange_strong(there, &old, amo->operand);
-        return old;
-    case PX_AMO_ADD:
-        return atomic_fetch_add(there, amo->operand);
-    case PX_AMO_SET:
-        atomic_store(there, amo->operand);
-        return 0;
-    case PX_AMO_FETCH:
-        return atomic_load(there);
-    default:
-        world_failed(__FILE__, __LINE__, "an atomic that the world does not have");
-    }
-}
-
-static void remote_nothing(void *self)
-{
-}
-
-static const struct px_transport_ops remote_ops = {
-    .name = "world",
-    .put = remote_put,
-    .put_nbi = remote_put,
-    .get = remote_get,
-    .get_nbi = remote_get,
-    .amo = remote_amo,
-    .put_signal = remote_put_signal,
-    .fence = remote_nothing,
-    .quiet = remote_nothing,
-    .progress = remote_nothing,
-};
 
 static uint32_t node_of(const struct coll_world *world, uint32_t pe)
 {
@@ -133,6 +75,28 @@ static void map_window(const struct coll_world *world, int fd, uint32_t pe, size
     px_peers.any_remote |= !mapped;
 }
 
+static void open_remote(const struct px_env *env)
+{
+    const struct px_transport_setup setup = {
+        .rank = world_pe,
+        .size = world_size,
+        .base = BASE,
+        .span = CONTROL + COLL_WORLD_HEAP_BYTES,
+        .control_bytes = CONTROL,
+        .env = env,
+        .map = reach_of,
+    };
+    unsigned char address[PX_TRANSPORT_ADDRESS_MAX];
+    size_t length;
+    struct px_error error = PX_ERROR_INIT;
+    const struct px_transport_ops *ops = px_transport_by_name("shuffle");
+    if (!px_peers.any_remote)
+        return;
+    if (ops->open(&setup, &px_peers.remote_self, address, &length, &error) != PX_OK)
+        world_failed(__FILE__, __LINE__, error.text);
+    px_peers.remote = ops;
+}
+
 static _Noreturn void be_pe(const struct coll_world *world, const int *fds, size_t bytes,
                             coll_body_fn *body, void *arg)
 {
@@ -146,13 +110,14 @@ static _Noreturn void be_pe(const struct coll_world *world, const int *fds, size
     px_peers.delta = known;
     px_peers.my_pe = world_pe;
     px_peers.n_pes = world_size;
-    px_peers.remote = &remote_ops;
+    px_peers.control = (void *)BASE;
     struct px_control *control = (struct px_control *)BASE;
     px_wait_policy.sleeping = &control->sleeping;
     px_wait_policy.spin_turns = sysconf(_SC_NPROCESSORS_ONLN) < (long)world_size ? 0 : 4000;
 
-    struct px_env env = {.disable_p2p = world->disable_p2p};
+    struct px_env env = {.disable_p2p = world->disable_p2p, .shuffle_seed = (long)world->seed};
     struct px_error error = PX_ERROR_INIT;
+    open_remote(&env);
     const struct px_coll_setup setup = {
         .my_pe = world_pe,
         .n_pes = world_size,
@@ -166,6 +131,8 @@ static _Noreturn void be_pe(const struct coll_world *world, const int *fds, size
         world_failed(__FILE__, __LINE__, error.text);
     body(arg);
     px_coll_close();
+    if (px_peers.any_remote)
+        px_peers.remote->close(px_peers.remote_self);
     exit(0);
 }
 

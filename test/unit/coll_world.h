@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A small job without a launcher: forked processes, each with its symmetric window at one agreed
  * address and the windows of its peers mapped elsewhere, so that what lies above px_peers can be
- * tested with any number of PEs and nodes. PEs of different nodes reach each other through a table
- * of transport functions that copies on the spot. */
+ * tested with any number of PEs and nodes. PEs of different nodes reach each other through the
+ * shuffle transport, which delays and reorders what may be reordered. */
 #ifndef PX_TEST_COLL_WORLD_H
 #define PX_TEST_COLL_WORLD_H
 
@@ -13,6 +13,7 @@
 struct coll_world {
     uint32_t n_pes;
     const uint32_t *node_of; /* NULL: all on one node */
+    uint32_t seed;           /* of the shuffle transport */
     bool disable_p2p;
     uint32_t max_teams; /* 0: 64 */
     uint32_t seconds;   /* 0: 120, then a PE that still runs is killed */

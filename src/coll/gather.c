@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gathering a block of every member on all members: fcollect, collect, and the last part of large
+ * reductions. Blocks of the own node are read where they are. Those of other nodes are dealt out
+ * among the members of a node, each is fetched over the network once, and the others copy it from
+ * there. */
+#include "config.h"
+#include "src/coll/private.h"
+
+#include <stdlib.h>
+
+#include "src/diag/log.h"
+
+/* Of member `i`: where it belongs in dest, how long it is, and where it lies in the memory of its
+ * owner. */
+struct block {
+    size_t offset, bytes;
+    const void *from;
+};
+
+static struct block block_of(const struct px_blocks *blocks, const void *from, uint32_t i)
+{
+    struct block block = {.offset = i * blocks->bytes, .bytes = blocks->bytes};
+    if (blocks->offsets) {
+        block.offset = blocks->offsets[i];
+        block.bytes = blocks->offsets[i + 1] - blocks->offsets[i];
+    }
+    block.from = (const char *)from + (blocks->in_place ? block.offset : 0);
+    return block;
+}
+
+/* Not waited for: the caller quiets. */
+static void fetch(const struct px_team *team, void *dest, const void *from,
+                  const struct px_blocks *blocks, uint32_t i)
+{
+    struct block block = block_of(blocks, from, i);
+    void *to = (char *)dest + block.offset;
+    if (block.bytes && !(i == team->rank && to == block.from))
+        px_get_nbi(px_team_pe(team, i), to, block.from, block.bytes);
+}
+
+/* Member i of another node was fetched by this member of mine. */
+static uint32_t fetcher(const struct px_team *team, uint32_t order)
+{
+    const struct px_group *mine = &team->groups[team->my_group];
+    return team->by_group[mine->first + order % mine->count];
+}
+
+static bool in_my_group(const struct px_team *team, uint32_t position)
+{
+    const struct px_group *mine = &team->groups[team->my_group];
+    return position >= mine->first && position < mine->first + mine->count;
+}
+
+static void gather_by_nodes(struct px_visit *visit, void *dest, const void *from,
+                            const struct px_blocks *blocks)
+{
+    const struct px_team *team = visit->team;
+    for (uint32_t p = 0, order = 0; p < team->size; p++)
+        if (in_my_group(team, p) || fetcher(team, order++) == team->rank)
+            fetch(team, dest, from, blocks, team->by_group[p]);
+    px_quiet();
+    px_meet(visit);
+    for (uint32_t p = 0, order = 0; p < team->size; p++) {
+        if (in_my_group(team, p))
+            continue;
+        uint32_t who = fetcher(team, order++);
+        struct block block = block_of(blocks, from, team->by_group[p]);
+        void *there = (char *)dest + block.offset;
+        if (who != team->rank && block.bytes)
+            px_get_nbi(px_team_pe(team, who), there, there, block.bytes);
+    }
+    px_quiet();
+    px_meet(visit);
+}
+
+void px_gather(struct px_visit *visit, void *dest, const void *from, const struct px_blocks *blocks)
+{
+    const struct px_team *team = visit->team;
+    if (team->shape == PX_SHAPE_TWO_LEVEL) {
+        gather_by_nodes(visit, dest, from, blocks);
+        return;
+    }
+    for (uint32_t i = 0; i < team->size;
+         i++) /* each starts with its own, so that not all read the same one */
+        fetch(team, dest, from, blocks,
+              team->rank + i < team->size ? team->rank + i : team->rank + i - team->size);
+    px_quiet();
+    px_meet(visit);
+}
+
+static void fcollect_short(struct px_visit *visit, void *dest, const void *source, size_t bytes)
+{
+    const struct px_team *team = visit->team;
+    px_direct_hand(visit, source, 0, bytes);
+    for (uint32_t i = 0; i < team->size; i++) {
+        const void *block = i == team->rank ? source : px_direct_take(visit, i, bytes);
+        void *to = (char *)dest + i * bytes;
+        if (to != block)
+            px_copy(to, block, bytes);
+    }
+}
+
+void px_fcollect(struct px_team *team, void *dest, const void *source, size_t bytes,
+                 const struct px_call *call)
+{
+    struct px_visit visit = px_enter(team, call);
+    if (px_direct_fits(team, bytes)) {
+        fcollect_short(&visit, dest, source, bytes);
+    } else {
+        px_meet(&visit);
+        px_gather(&visit, dest, source, &(struct px_blocks){.bytes = bytes});
+    }
+    px_leave();
+}
+
+/* Each leaves its size in its slot before the meeting and the others read it there. The cells of
+ * this meeting are free: nobody hands anything over in it. */
+static void read_sizes(struct px_visit *visit, uint64_t bytes, uint64_t *sizes)
+{
+    const struct px_team *team = visit->team;
+    uint64_t *mine = (uint64_t *)team->slot->cells[(team->epoch + 1) & 1];
+    *mine = bytes;
+    px_meet(visit);
+    for (uint32_t i = 0; i < team->size; i++)
+        px_get_nbi(px_team_pe(team, i), &sizes[i], mine, sizeof(*sizes));
+    px_quiet();
+}
+
+static void exchange_sizes(struct px_visit *visit, uint64_t bytes, uint64_t *sizes)
+{
+    const struct px_team *team = visit->team;
+    if (!px_direct_fits(team, sizeof(bytes))) {
+        read_sizes(visit, bytes, sizes);
+        return;
+    }
+    px_direct_hand(visit, &bytes, 0, sizeof(bytes));
+    for (uint32_t i = 0; i < team->size; i++)
+        sizes[i] =
+            i == team->rank ? bytes : *(const uint64_t *)px_direct_take(visit, i, sizeof(bytes));
+}
+
+uint64_t *px_offsets(struct px_team *team, const char *call)
+{
+    if (!team->offsets)
+        team->offsets = malloc(((size_t)team->size + 1) * sizeof(*team->offsets));
+    if (!team->offsets)
+        px_fatal(1, "%s: no memory for the offsets of %u blocks", call, team->size);
+    return team->offsets;
+}
+
+void px_collect(struct px_team *team, void *dest, const void *source, size_t bytes,
+                const struct px_call *call)
+{
+    struct px_visit visit = px_enter(team, call);
+    uint64_t *offsets = px_offsets(team, call->name);
+    exchange_sizes(&visit, bytes, offsets + 1);
+    offsets[0] = 0;
+    for (uint32_t i = 0; i < team->size; i++)
+        offsets[i + 1] += offsets[i];
+    px_gather(&visit, dest, source, &(struct px_blocks){.offsets = offsets});
+    px_leave();
+}
