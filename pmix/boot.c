@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bootstrap's common part: chooses the backend, seals and checks every record, numbers rounds
+ * and meetings, and turns a meeting that does not happen into the list of who is missing. Nothing
+ * from another PE is used before record.c has checked it. */
+#include "config.h"
+#include "pmix/private.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pmix/choose.h"
+#include "pmix/names.h"
+#include "pmix/record.h"
+#include "src/diag/log.h"
+
+static const struct px_backend *const backends[] = {
+    [PX_BACKEND_PMIX] = &px_backend_pmix,
+    [PX_BACKEND_PMI2] = NULL,
+    [PX_BACKEND_ALONE] = &px_backend_alone,
+};
+
+/* Rounds number the opens of a process; all PEs open as often. */
+static _Atomic uint32_t rounds;
+
+/* Every bootstrap error names backend and versions: a mismatch is the cause more often than the
+ * text suggests. */
+static px_status explain(const struct px_boot *boot, const char *doing, struct px_error *error)
+{
+    return px_error_context(error, "%s over %s (client %s%s%s)", doing, boot->backend->name,
+                            boot->facts.client_version ? boot->facts.client_version : "unknown",
+                            *boot->server_version ? ", server " : "", boot->server_version);
+}
+
+/* A name on the node that says "this PE has come so far"; without it only the failure report is
+ * poorer. */
+static int announce(const struct px_boot *boot)
+{
+    struct sockaddr_un name;
+    socklen_t length = px_socket_name(&name, boot->job, boot->facts.rank, "here");
+    int fd = boot->facts.size > 1 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&name, length) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void release(struct px_boot *boot)
+{
+    if (boot->presence >= 0)
+        close(boot->presence);
+    for (uint32_t i = 0; boot->hosts && i < boot->facts.nodes; i++)
+        free(boot->hosts[i]);
+    free(boot->hosts);
+    free(boot->job);
+    free(boot->published);
+    free((void *)boot->facts.node_of);
+    free((void *)boot->facts.local_ranks);
+    pthread_mutex_destroy(&boot->lock);
+    free(boot);
+}
+
+static struct px_boot *create(const struct px_boot_options *options, enum px_backend_kind kind)
+{
+    struct px_boot *boot = calloc(1, sizeof(*boot));
+    if (!boot)
+        return NULL;
+    pthread_mutex_init(&boot->lock, NULL);
+    boot->backend = backends[kind];
+    boot->timeout_s = options->timeout_s;
+    boot->presence = -1;
+    boot->facts.backend = boot->backend->name;
+    boot->facts.server_version = boot->server_version;
+    boot->epoch = atomic_fetch_add(&rounds, 1) + 1;
+    return boot;
+}
+
+px_status px_boot_open(const struct px_boot_options *options, struct px_boot **out,
+                       struct px_error *error)
+{
+    struct px_launch_hints hints;
+    enum px_backend_kind kind;
+    px_launch_hints_read(&hints);
+    px_status status = px_backend_choose(options->backend ? options->backend : "",
+                                         options->allow_alone, &hints, &kind, error);
+    if (status != PX_OK)
+        return status;
+    if (!backends[kind])
+        return px_error_set(error, PX_ERR_UNSUPPORTED,
+                            "the launcher offers PMI-2, which this build does not speak: start the "
+                            "program with srun --mpi=pmix");
+    struct px_boot *boot = create(options, kind);
+    if (!boot)
+        return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for the bootstrap");
+    status = boot->backend->open(boot, error);
+    if (status != PX_OK) {
+        explain(boot, "joining the job", error);
+        release(boot);
+        return status;
+    }
+    boot->facts.job = boot->job;
+    boot->presence = announce(boot);
+    px_info(PX_SUB_BOOTSTRAP,
+            "job %s over %s (client %s, server %s), node %u of %u, local %u of %u", boot->job,
+            boot->backend->name, boot->facts.client_version, boot->server_version, boot->facts.node,
+            boot->facts.nodes, boot->facts.local_rank, boot->facts.local_size);
+    *out = boot;
+    return PX_OK;
+}
+
+const struct px_boot_facts *px_boot_facts(const struct px_boot *boot)
+{
+    return &boot->facts;
+}
+
+const char *px_boot_host(const struct px_boot *boot, uint32_t node)
+{
+    static _Thread_local char unnamed[24];
+    if (node < boot->facts.nodes && boot->hosts && boot->hosts[node])
+        return boot->hosts[node];
+    snprintf(unnamed, sizeof(unnamed), "node %u", node);
+    return unnamed;
+}
+
+static px_status wire_key(const struct px_boot *boot, const char *key, char wire[PX_BOOT_KEY_MAX],
+                          struct px_error *error)
+{
+    int length = snprintf(wire, PX_BOOT_KEY_MAX, "px%u.%s", boot->epoch, key);
+    if (length >= PX_BOOT_KEY_MAX)
+        return px_error_set(error, PX_ERR_INVALID, "the key \"%s\" is too long to publish", key);
+    return PX_OK;
+}
+
+/* Launchers differ in what they do with a key that is put twice, so nobody may. */
+static px_status claim(struct px_boot *boot, const char *wire, struct px_error *error)
+{
+    for (size_t i = 0; i < boot->n_published; i++)
+        if (strcmp(boot->published[i], wire) == 0)
+            return px_error_set(error, PX_ERR_INVALID, "the key was published before");
+    void *more = realloc(boot->published, (boot->n_published + 1) * sizeof(*boot->published));
+    if (!more)
+        return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for one more key");
+    boot->published = more;
+    memcpy(boot->published[boot->n_published++], wire, PX_BOOT_KEY_MAX);
+    return PX_OK;
+}
+
+static px_status seal_and_put(struct px_boot *boot, const char *key, const char *wire,
+                              const void *data, size_t length, struct px_error *error)
+{
+    uint8_t *record = malloc(PX_RECORD_HEADER + length);
+    if (!record)
+        return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %zu bytes", length);
+    struct px_record_label label = {.rank = boot->facts.rank,
+                                    .epoch = boot->epoch,
+                                    .sequence = boot->exchanges + 1,
+                                    .key = key};
+    size_t size = px_record_seal(&label, data, length, record);
+    px_status status = boot->backend->put(boot, wire, record, size, error);
+    free(record);
+    return status;
+}
+
+px_status px_boot_publish(struct px_boot *boot, const char *key, const void *data, size_t length,
+                          struct px_error *error)
+{
+    char wire[PX_BOOT_KEY_MAX] = "";
+    px_status status = PX_OK;
+    if (length > PX_RECORD_DATA_MAX)
+        status = px_error_set(error, PX_ERR_INVALID,
+                              "%zu bytes are too many for the launcher, "
+                              "at most %d",
+                              length, PX_RECORD_DATA_MAX);
+    if (status == PX_OK)
+        status = wire_key(boot, key, wire, error);
+    if (status == PX_OK)
+        status = claim(boot, wire, error);
+    if (status == PX_OK)
+        status = seal_and_put(boot, key, wire, data, length, error);
+    if (status != PX_OK) {
+        px_error_context(error, "\"%s\"", key);
+        explain(boot, "publishing", error);
+    }
+    return status;
+}
+
+static px_status meet(struct px_boot *boot, bool collect, struct px_error *error)
+{
+    uint32_t meeting = ++boot->meetings;
+    px_status status = boot->backend->fence(boot, meeting, collect, error);
+    if (status == PX_OK)
+        return PX_OK;
+    if (status == PX_ERR_TIMEOUT)
+        px_missing_report(boot, meeting, error);
+    explain(boot, collect ? "exchanging records" : "meeting", error);
+    return status;
+}
+
+px_status px_boot_exchange(struct px_boot *boot, struct px_error *error)
+{
+    px_status status = meet(boot, true, error);
+    if (status == PX_OK)
+        boot->exchanges++;
+    return status;
+}
+
+px_status px_boot_barrier(struct px_boot *boot, struct px_error *error)
+{
+    return meet(boot, false, error);
+}
+
+static px_status get_and_open(struct px_boot *boot, uint32_t rank, const char *key, void *data,
+                              size_t capacity, size_t *length, struct px_error *error)
+{
+    char wire[PX_BOOT_KEY_MAX];
+    px_status status = wire_key(boot, key, wire, error);
+    if (status != PX_OK)
+        return status;
+    uint8_t *record = malloc(PX_RECORD_HEADER + capacity);
+    if (!record)
+        return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %zu bytes", capacity);
+    struct px_record_label label = {
+        .rank = rank, .epoch = boot->epoch, .sequence = boot->exchanges, .key = key};
+    const uint8_t *inner = NULL;
+    size_t size = 0, inner_length = 0;
+    status =
+        boot->backend->get(boot, rank, wire, record, PX_RECORD_HEADER + capacity, &size, error);
+    if (status == PX_OK)
+        status = px_record_open(&label, record, size, &inner, &inner_length, error);
+    if (status == PX_OK) {
+        memcpy(data, inner, inner_length);
+        *length = inner_length;
+    }
+    free(record);
+    return status;
+}
+
+px_status px_boot_lookup(struct px_boot *boot, uint32_t rank, const char *key, void *data,
+                         size_t capacity, size_t *length, struct px_error *error)
+{
+    px_status status;
+    if (rank >= boot->facts.size)
+        status = px_error_set(error, PX_ERR_INVALID, "there is no PE %u among %u", rank,
+                              boot->facts.size);
+    else
+        status = get_and_open(boot, rank, key, data, capacity, length, error);
+    if (status != PX_OK) {
+        px_error_context(error, "\"%s\" of PE %u on %s", key, rank,
+                         rank < boot->facts.size ? px_boot_host(boot, boot->facts.node_of[rank])
+                                                 : "no node");
+        explain(boot, "looking up", error);
+    }
+    return status;
+}
+
+/* A failure that came before anybody wanted to hear of it is told at once. */
+void px_boot_on_failure(struct px_boot *boot, px_boot_failure_fn *fn, void *arg)
+{
+    pthread_mutex_lock(&boot->lock);
+    boot->on_failure = fn;
+    boot->on_failure_arg = arg;
+    bool tell = fn && boot->failed;
+    uint32_t rank = boot->failed_rank;
+    char what[sizeof(boot->failed_what)];
+    memcpy(what, boot->failed_what, sizeof(what));
+    pthread_mutex_unlock(&boot->lock);
+    if (tell)
+        fn(arg, rank, what);
+}
+
+void px_boot_failed(struct px_boot *boot, uint32_t rank, const char *what, bool sure)
+{
+    pthread_mutex_lock(&boot->lock);
+    if (sure && !boot->failed) {
+        boot->failed = true;
+        boot->failed_rank = rank;
+        snprintf(boot->failed_what, sizeof(boot->failed_what), "%s", what);
+    }
+    px_boot_failure_fn *fn = boot->on_failure;
+    void *arg = boot->on_failure_arg;
+    pthread_mutex_unlock(&boot->lock);
+    if (fn)
+        fn(arg, rank, what);
+}
+
+bool px_boot_has_failed(struct px_boot *boot)
+{
+    pthread_mutex_lock(&boot->lock);
+    bool failed = boot->failed;
+    pthread_mutex_unlock(&boot->lock);
+    return failed;
+}
+
+px_status px_boot_failure(struct px_boot *boot, struct px_error *error)
+{
+    pthread_mutex_lock(&boot->lock);
+    uint32_t rank = boot->failed_rank;
+    if (rank < boot->facts.size)
+        px_error_set(error, PX_ERR_PEER, "PE %u on %s failed: %s", rank,
+                     px_boot_host(boot, boot->facts.node_of[rank]), boot->failed_what);
+    else
+        px_error_set(error, PX_ERR_PEER, "a PE failed: %s", boot->failed_what);
+    pthread_mutex_unlock(&boot->lock);
+    return PX_ERR_PEER;
+}
+
+px_status px_boot_watch(struct px_boot *boot, const uint32_t *ranks, const int *pids, size_t count,
+                        struct px_error *error)
+{
+    return px_watch_add(boot, ranks, pids, count, error);
+}
+
+void px_boot_abort(struct px_boot *boot, int exit_status, const char *message)
+{
+    boot->backend->abort(boot, exit_status, message);
+}
+
+void px_boot_close(struct px_boot *boot)
+{
+    if (!boot)
+        return;
+    int saved = errno;
+    px_watch_close(boot->watch);
+    boot->watch = NULL;
+    boot->backend->close(boot);
+    release(boot);
+    errno = saved;
+}

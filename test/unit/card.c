@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The card and its envelope: every field survives, the largest fits into 256 bytes, and whatever is
+ * zero, cut, foreign or damaged is refused by field. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pmix/card.h"
+#include "pmix/record.h"
+
+static struct px_error error;
+
+/* Every field at its largest, every byte different from its neighbour. */
+static struct px_card full_card(void)
+{
+    struct px_card card = {
+        .version = {PX_VERSION_MAJOR, PX_VERSION_MINOR, PX_VERSION_PATCH},
+        .pe = UINT32_MAX,
+        .pid = UINT32_MAX - 1,
+        .pid_ns = UINT32_MAX - 2,
+        .net_ns = UINT32_MAX - 3,
+        .nonce = 0x0123456789abcdefull,
+        .n_ranges = PX_CARD_RANGES,
+        .largest_span = ((1ull << 48) - 1) * PX_CARD_PAGE,
+        .page = 1ull << 63,
+        .heap_bytes = UINT64_MAX,
+        .heap_kind = 255,
+        .has_gpu = true,
+        .gpu_domain = 0xfedcba98u,
+        .gpu_bus = 0xff,
+        .gpu_device = 31,
+        .gpu_function = 7,
+        .transport = "eightchr",
+        .address_length = PX_TRANSPORT_ADDRESS_MAX,
+    };
+    for (size_t i = 0; i < PX_CARD_RANGES; i++)
+        card.ranges[i] = (struct px_card_range){.start = ((1ull << 48) - 1 - i) * PX_CARD_PAGE,
+                                                .length = (i + 1) * PX_CARD_PAGE};
+    for (size_t i = 0; i < sizeof(card.node_id); i++)
+        card.node_id[i] = (uint8_t)(i + 1);
+    for (size_t i = 0; i < sizeof(card.gpu_uuid); i++)
+        card.gpu_uuid[i] = (uint8_t)(i + 100);
+    for (size_t i = 0; i < sizeof(card.address); i++)
+        card.address[i] = (uint8_t)(255 - i);
+    return card;
+}
+
+static void assert_same(const struct px_card *a, const struct px_card *b)
+{
+    assert_memory_equal(a->version, b->version, sizeof(a->version));
+    assert_int_equal(a->pe, b->pe);
+    assert_memory_equal(a->node_id, b->node_id, sizeof(a->node_id));
+    assert_int_equal(a->pid, b->pid);
+    assert_int_equal(a->pid_ns, b->pid_ns);
+    assert_int_equal(a->net_ns, b->net_ns);
+    assert_int_equal(a->nonce, b->nonce);
+    assert_int_equal(a->n_ranges, b->n_ranges);
+    for (uint32_t i = 0; i < a->n_ranges; i++) {
+        assert_int_equal(a->ranges[i].start, b->ranges[i].start);
+        assert_int_equal(a->ranges[i].length, b->ranges[i].length);
+    }
+    assert_int_equal(a->largest_span, b->largest_span);
+    assert_int_equal(a->page, b->page);
+    assert_int_equal(a->heap_bytes, b->heap_bytes);
+    assert_int_equal(a->heap_kind, b->heap_kind);
+    assert_int_equal(a->has_gpu, b->has_gpu);
+    assert_memory_equal(a->gpu_uuid, b->gpu_uuid, sizeof(a->gpu_uuid));
+    assert_int_equal(a->gpu_domain, b->gpu_domain);
+    assert_int_equal(a->gpu_bus, b->gpu_bus);
+    assert_int_equal(a->gpu_device, b->gpu_device);
+    assert_int_equal(a->gpu_function, b->gpu_function);
+    assert_string_equal(a->transport, b->transport);
+    assert_int_equal(a->address_length, b->address_length);
+    assert_memory_equal(a->address, b->address, a->address_length);
+}
+
+static size_t encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX])
+{
+    size_t length = 0;
+    error = (struct px_error)PX_ERROR_INIT;
+    if (px_card_encode(card, bytes, PX_CARD_MAX, &length, &error) != PX_OK)
+        fail_msg("%s", error.text);
+    return length;
+}
+
+static void every_field_survives(void **state)
+{
+    uint8_t bytes[PX_CARD_MAX], again[PX_CARD_MAX];
+    struct px_card card = full_card(), seen;
+    size_t length = encode(&card, bytes);
+    assert_true(length + PX_RECORD_HEADER <= 256);
+    assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_OK);
+    assert_same(&card, &seen);
+    assert_int_equal(encode(&seen, again), length);
+    assert_memory_equal(bytes, again, length);
+}
+
+static void a_plain_card_is_short(void **state)
+{
+    uint8_t bytes[PX_CARD_MAX];
+    struct px_card card = {.pe = 3, .page = 4096}, seen;
+    memcpy(card.version, (uint8_t[]){PX_VERSION_MAJOR, PX_VERSION_MINOR, PX_VERSION_PATCH}, 3);
+    size_t length = encode(&card, bytes);
+    assert_true(length < 100);
+    assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_OK);
+    assert_same(&card, &seen);
+}
+
+static void what_the_wire_cannot_carry_is_refused(void **state)
+{
+    uint8_t bytes[PX_CARD_MAX];
+    size_t length = 0;
+    struct px_card card;
+#define REFUSED(change, word)                                                                      \
+    card = full_card();                                                                            \
+    card.change;                                                                                   \
+    assert_int_equal(px_card_encode(&card, bytes, sizeof(bytes), &length, &error),                 \
+                     PX_ERR_INVALID);                                                              \
+    assert_non_null(strstr(error.text, word))
+    REFUSED(n_ranges = 5, "ranges");
+    REFUSED(ranges[3].start = 4097, "free range");
+    REFUSED(ranges[0].length = 1, "free range");
+    REFUSED(ranges[0].start = UINT64_MAX - 4095, "free range");
+    REFUSED(largest_span = 5, "largest span");
+    REFUSED(page = 0, "page");
+    REFUSED(page = 4097, "page");
+    REFUSED(pid_ns = 1ull << 32, "namespace");
+    REFUSED(net_ns = 1ull << 32, "namespace");
+    REFUSED(transport[8] = 'x', "name");
+    REFUSED(address_length = 97, "address");
+#undef REFUSED
+    assert_int_equal(length, 0);
+    card = full_card();
+    assert_int_equal(px_card_encode(&card, bytes, PX_CARD_MAX - 1, &length, &error),
+                     PX_ERR_INVALID);
+}
+
+static void every_other_length_is_refused(void **state)
+{
+    uint8_t bytes[PX_CARD_MAX + 1] = {0};
+    struct px_card card = full_card(), seen = {.pe = 77};
+    size_t length = encode(&card, bytes);
+    for (size_t cut = 0; cut <= length + 1; cut++) {
+        if (cut == length)
+            continue;
+        assert_int_equal(px_card_decode(bytes, cut, &seen, &error), PX_ERR_PROTOCOL);
+        assert_int_equal(seen.pe, 77);
+    }
+}
+
+static void a_foreign_card_names_field_and_versions(void **state)
+{
+    uint8_t bytes[PX_CARD_MAX] = {0};
+    struct px_card card = full_card(), seen;
+    assert_int_equal(px_card_decode(bytes, sizeof(bytes), &seen, &error), PX_ERR_PROTOCOL);
+    assert_non_null(strstr(error.text, "format 0"));
+    size_t length = encode(&card, bytes);
+    bytes[0]++;
+    bytes[1] = 9;
+    bytes[2] = 8;
+    bytes[3] = 7;
+    assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_ERR_PROTOCOL);
+    assert_non_null(strstr(error.text, "format"));
+    assert_non_null(strstr(error.text, "written by pxshmem 9.8.7"));
+    assert_non_null(strstr(error.text, "read by pxshmem " PACKAGE_VERSION));
+}
+
+/* ---- the envelope ---- */
+
+static const struct px_record_label label = {.rank = 5, .epoch = 3, .sequence = 2, .key = "card"};
+
+static size_t seal(uint8_t record[64])
+{
+    return px_record_seal(&label, "contents", 8, record);
+}
+
+static px_status open_as(const struct px_record_label *as, const uint8_t *record, size_t size)
+{
+    const uint8_t *data = NULL;
+    size_t length = 0;
+    error = (struct px_error)PX_ERROR_INIT;
+    px_status status = px_record_open(as, record, size, &data, &length, &error);
+    if (status == PX_OK) {
+        assert_int_equal(length, 8);
+        assert_memory_equal(data, "contents", 8);
+    }
+    return status;
+}
+
+static void a_record_opens_as_what_it_was_sealed(void **state)
+{
+    uint8_t record[64];
+    size_t size = seal(record);
+    assert_int_equal(size, PX_RECORD_HEADER + 8);
+    assert_int_equal(open_as(&label, record, size), PX_OK);
+    struct px_record_label later = label;
+    later.sequence = 7; /* an earlier exchange carried it */
+    assert_int_equal(open_as(&later, record, size), PX_OK);
+}
+
+static void a_record_of_something_else_is_refused_by_field(void **state)
+{
+    uint8_t record[64];
+    size_t size = seal(record);
+    static const struct {
+        struct px_record_label as;
+        const char *field;
+    } wrong[] = {
+        {{.rank = 6, .epoch = 3, .sequence = 2, .key = "card"}, "PE number 5, expected 6"},
+        {{.rank = 5, .epoch = 4, .sequence = 2, .key = "card"}, "round 3, expected 4"},
+        {{.rank = 5, .epoch = 3, .sequence = 1, .key = "card"}, "sequence 2, expected 1"},
+        {{.rank = 5, .epoch = 3, .sequence = 2, .key = "handle"}, "key hash"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(open_as(&wrong[i].as, record, size), PX_ERR_PROTOCOL);
+        assert_non_null(strstr(error.text, wrong[i].field));
+        assert_non_null(strstr(error.text, "written by pxshmem " PACKAGE_VERSION));
+        assert_non_null(strstr(error.text, "read by pxshmem " PACKAGE_VERSION));
+    }
+}
+
+static void a_zero_record_is_refused(void **state)
+{
+    uint8_t record[64] = {0};
+    for (size_t size = 0; size <= sizeof(record); size++) {
+        assert_int_equal(open_as(&label, record, size), PX_ERR_PROTOCOL);
+        assert_non_null(strstr(error.text, "not ours"));
+        assert_non_null(strstr(error.text, "PE 5"));
+    }
+}
+
+static void every_damaged_bit_is_found(void **state)
+{
+    uint8_t record[64];
+    size_t size = seal(record);
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        record[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(open_as(&label, record, size), PX_ERR_PROTOCOL);
+        record[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(open_as(&label, record, cut), PX_ERR_PROTOCOL);
+    assert_int_equal(open_as(&label, record, size), PX_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_survives),
+        cmocka_unit_test(a_plain_card_is_short),
+        cmocka_unit_test(what_the_wire_cannot_carry_is_refused),
+        cmocka_unit_test(every_other_length_is_refused),
+        cmocka_unit_test(a_foreign_card_names_field_and_versions),
+        cmocka_unit_test(a_record_opens_as_what_it_was_sealed),
+        cmocka_unit_test(a_record_of_something_else_is_refused_by_field),
+        cmocka_unit_test(a_zero_record_is_refused),
+        cmocka_unit_test(every_damaged_bit_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
