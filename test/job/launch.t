@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The harness itself: does it see failures? A harness that passes everything would hide every other
 # fault.
-[ -z "$no_cluster" ] || skip_all "$no_cluster"
+need_cluster
 
 job srun -N2 -n2 -- hostname
 check "tasks run on two nodes" says '^node1$'

@@ -9,9 +9,11 @@
 #   job_start / job_wait               the same in two halves, to do something to a running job
 #   check DESCRIPTION COMMAND...       one test, passed when COMMAND succeeds; a failure shows the job
 #   skip_all REASON                    for a story that cannot run here
+#   need_cluster, need_network         skip the story where there is none
 #
 # COMMAND: exited_with N, failed (by itself), hung (ended by the limit), says REGEX (stdout), warns
-# REGEX (stderr), silent (no stderr), count N REGEX FILE, at_most N REGEX FILE, not COMMAND, any other.
+# REGEX (stderr), silent (no stderr), count N REGEX FILE, at_most N REGEX FILE, not COMMAND, any
+# other.
 #
 # LAUNCHER: srun ARGS, pmi2 ARGS (srun --mpi=pmi2), mpirun ARGS, salloc ARGS (an allocation with
 # mpirun inside it), pmix5 ARGS (mpirun of a PMIx 5), alone.
@@ -45,6 +47,10 @@ launcher_reason() { # LAUNCHER: prints why it cannot be used here
   esac
 }
 
+network_reason() { # prints why PEs that share no memory cannot talk in this build
+  grep -Eq '^#define PX_HAVE_(LIBFABRIC|LIBIBVERBS) 1' config.h || echo "built without a network library"
+}
+
 # One cluster serves all jobs of a build directory; its name comes from there, so the next run finds
 # one that a crash left.
 start_cluster() { # [NODES]
@@ -55,7 +61,10 @@ start_cluster() { # [NODES]
   "$vcluster" up "${1:-3}" || { echo "Bail out! the Slurm cluster does not start"; exit 1; }
 }
 
-stop_cluster() { [ -n "$no_cluster" ] || "$vcluster" down; }
+stop_cluster() { # and drop what the jobs printed; a failed check has shown it
+  [ -n "$no_cluster" ] || "$vcluster" down
+  rm -rf "$scratch"
+}
 
 # --- jobs -----------------------------------------------------------------------------------------
 
@@ -147,4 +156,12 @@ show_job() { # what the last job printed, for whoever reads the log
 skip_all() { # REASON: ends the story
   echo "ok - # SKIP $1"
   exit 0
+}
+
+need_cluster() { [ -z "$no_cluster" ] || skip_all "$no_cluster"; }
+
+need_network() {
+  local reason
+  reason=$(network_reason)
+  [ -z "$reason" ] || skip_all "$reason"
 }
