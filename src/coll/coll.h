@@ -120,6 +120,12 @@ int px_team_split(struct px_team *parent, int64_t start, int64_t stride, int64_t
 /* Rows of `xrange` members: one team along the row, one along the column. Both or none. */
 int px_team_split_2d(struct px_team *parent, int64_t xrange, struct px_team **x, struct px_team **y,
                      const struct px_call *call);
+/* A team of any `size` PEs that share an id, which one of them, or somebody else, has made; the
+ * caller becomes member `index`. Collective over the members, with the same return value on all,
+ * except that a wrong id is refused at once. */
+px_status px_team_unique_id(uint64_t *id, struct px_error *error);
+int px_team_join(uint64_t id, uint32_t size, uint32_t index, struct px_team **team,
+                 const struct px_call *call);
 /* Collective over the team, which is gone afterwards. Not for predefined ones. */
 void px_team_destroy(struct px_team *team, const struct px_call *call);
 

@@ -262,8 +262,3 @@ void px_coll_remap(void)
         if (px_coll.teams[slot])
             px_lay_steps(px_coll.teams[slot]);
 }
-
-size_t px_coll_control_bytes(uint32_t max_teams, uint32_t n_pes)
-{
-    return (size_t)max_teams * PX_TEAM_SLOT_BYTES;
-}

@@ -18,7 +18,7 @@
 #include "src/transport/wait.h"
 
 #define BASE      0x500000000000u
-#define CONTROL   ((uintptr_t)COLL_WORLD_HEAP - BASE)
+#define CONTROL   ((uintptr_t)COLL_WORLD_HEAP - BASE) /* far more than any test's teams need */
 #define SAID_SIZE 65536
 #define PES_MAX   64
 
