@@ -1,106 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes of the card. Little endian, fixed part first, then what varies: free ranges, GPU, transport
- * address. Addresses and spans travel as numbers of 4 KiB pages in 6 bytes, enough for 57-bit
- * address spaces. */
+/* Bytes of card and verdict: little endian, fixed part first, then what varies. */
 #include "config.h"
 #include "pmix/card.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "pmix/wire.h"
 
-#define FORMAT      0xc1u /* changes with the layout */
-#define FLAG_GPU    8u
-#define RANGES_MASK 7u
-
-#define PAGES_LIMIT (1ull << 48)
+#define CARD_FORMAT    0xc2u /* changes with the layout */
+#define VERDICT_FORMAT 0xd1u
+#define FLAG_GPU       1u
+#define FLAG_FAILED    2u
 
 static px_status refuse(struct px_error *error, const uint8_t version[3], const char *field,
                         uint64_t value, const char *rule)
 {
     return px_error_set(error, PX_ERR_PROTOCOL,
-                        "card of a PE: %s %llu %s (written by pxshmem %u.%u.%u, read by pxshmem "
-                        "%d.%d.%d)",
-                        field, (unsigned long long)value, rule, version[0], version[1], version[2],
+                        "%s %llu %s (written by pxshmem %u.%u.%u, read by pxshmem %d.%d.%d)", field,
+                        (unsigned long long)value, rule, version[0], version[1], version[2],
                         PX_VERSION_MAJOR, PX_VERSION_MINOR, PX_VERSION_PATCH);
 }
 
-static px_status cannot_write(struct px_error *error, const char *field, uint64_t value)
+static px_status check_ends(const struct px_reader *r, size_t length, const uint8_t version[3],
+                            struct px_error *error)
 {
-    return px_error_set(error, PX_ERR_INVALID, "card: %s %llu cannot be sent", field,
-                        (unsigned long long)value);
-}
-
-static bool is_pages(uint64_t bytes)
-{
-    return bytes % PX_CARD_PAGE == 0 && bytes / PX_CARD_PAGE < PAGES_LIMIT;
-}
-
-static bool is_power(uint64_t value)
-{
-    return value && (value & (value - 1)) == 0;
-}
-
-static px_status check_writable(const struct px_card *card, struct px_error *error)
-{
-    if (card->n_ranges > PX_CARD_RANGES)
-        return cannot_write(error, "number of free ranges", card->n_ranges);
-    for (uint32_t i = 0; i < card->n_ranges; i++)
-        if (!is_pages(card->ranges[i].start) || !is_pages(card->ranges[i].length))
-            return cannot_write(error, "free range at", card->ranges[i].start);
-    if (!is_pages(card->largest_span))
-        return cannot_write(error, "largest span", card->largest_span);
-    if (!is_power(card->page))
-        return cannot_write(error, "page granularity", card->page);
-    if (card->pid_ns >> 32 || card->net_ns >> 32)
-        return cannot_write(error, "namespace", card->pid_ns >> 32 ? card->pid_ns : card->net_ns);
-    if (strnlen(card->transport, sizeof(card->transport)) > 8)
-        return cannot_write(error, "length of the transport's name", sizeof(card->transport));
-    if (card->address_length > PX_TRANSPORT_ADDRESS_MAX)
-        return cannot_write(error, "length of the transport's address", card->address_length);
+    if (r->overrun)
+        return refuse(error, version, "length", length, "is too short");
+    if (r->used != length)
+        return refuse(error, version, "length", length, "is too long");
     return PX_OK;
 }
 
-static void write_variable(struct px_writer *w, const struct px_card *card)
+px_status px_card_encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX], size_t *length,
+                         struct px_error *error)
 {
-    for (uint32_t i = 0; i < card->n_ranges; i++) {
-        px_write_uint(w, card->ranges[i].start / PX_CARD_PAGE, 6);
-        px_write_uint(w, card->ranges[i].length / PX_CARD_PAGE, 6);
-    }
-    if (card->has_gpu) {
-        px_write_bytes(w, card->gpu_uuid, sizeof(card->gpu_uuid));
-        px_write_uint(w, card->gpu_domain, 4);
-        px_write_uint(w, card->gpu_bus, 1);
-        px_write_uint(w, (uint64_t)card->gpu_device << 3 | (card->gpu_function & 7u), 1);
-    }
-    px_write_bytes(w, card->address, card->address_length);
-}
-
-px_status px_card_encode(const struct px_card *card, uint8_t *bytes, size_t capacity,
-                         size_t *length, struct px_error *error)
-{
-    px_status status = check_writable(card, error);
-    if (status != PX_OK)
-        return status;
-    struct px_writer w = {.bytes = bytes, .capacity = capacity};
-    px_write_uint(&w, FORMAT, 1);
+    struct px_writer w = {.bytes = bytes, .capacity = PX_CARD_MAX};
+    px_write_uint(&w, CARD_FORMAT, 1);
     px_write_uint(&w, PX_VERSION_MAJOR, 1);
     px_write_uint(&w, PX_VERSION_MINOR, 1);
     px_write_uint(&w, PX_VERSION_PATCH, 1);
-    px_write_uint(&w, card->n_ranges | (card->has_gpu ? FLAG_GPU : 0), 1);
-    px_write_uint(&w, card->address_length, 1);
+    px_write_uint(&w, (card->has_gpu ? FLAG_GPU : 0) | (card->failed ? FLAG_FAILED : 0), 1);
     px_write_uint(&w, card->heap_kind, 1);
-    px_write_uint(&w, (uint64_t)__builtin_ctzll(card->page), 1);
+    px_write_uint(&w, card->transports, 2);
     px_write_uint(&w, card->pe, 4);
-    px_write_bytes(&w, card->node_id, sizeof(card->node_id));
-    px_write_uint(&w, card->pid, 4);
-    px_write_uint(&w, card->pid_ns, 4);
-    px_write_uint(&w, card->net_ns, 4);
-    px_write_uint(&w, card->nonce, 8);
-    px_write_uint(&w, card->largest_span / PX_CARD_PAGE, 6);
     px_write_uint(&w, card->heap_bytes, 8);
-    px_write_bytes(&w, card->transport, 8);
-    write_variable(&w, card);
+    px_write_bytes(&w, card->memory, sizeof(card->memory));
+    if (card->has_gpu) {
+        px_write_bytes(&w, card->gpu_uuid, sizeof(card->gpu_uuid));
+        px_write_uint(&w, card->gpu_domain, 4);
+        px_write_uint(&w, card->gpu_bus, 1);
+        px_write_uint(&w, card->gpu_device, 1);
+        px_write_uint(&w, card->gpu_function, 1);
+    }
     if (w.overrun)
-        return px_error_set(error, PX_ERR_INVALID, "card: %zu bytes are too few", capacity);
+        return px_error_set(error, PX_ERR_INTERNAL, "card: %u bytes are too few",
+                            (unsigned)PX_CARD_MAX);
     *length = w.used;
     return PX_OK;
 }
@@ -110,18 +65,8 @@ static void read_gpu(struct px_reader *r, struct px_card *card)
     px_read_bytes(r, card->gpu_uuid, sizeof(card->gpu_uuid));
     card->gpu_domain = (uint32_t)px_read_uint(r, 4);
     card->gpu_bus = (uint8_t)px_read_uint(r, 1);
-    uint64_t slot = px_read_uint(r, 1);
-    card->gpu_device = (uint8_t)(slot >> 3);
-    card->gpu_function = slot & 7;
-}
-
-static px_status read_head(struct px_reader *r, uint8_t version[3], struct px_error *error)
-{
-    uint64_t format = px_read_uint(r, 1);
-    px_read_bytes(r, version, 3);
-    if (format != FORMAT)
-        return refuse(error, version, "format", format, "is unknown here");
-    return PX_OK;
+    card->gpu_device = (uint8_t)px_read_uint(r, 1);
+    card->gpu_function = (uint8_t)px_read_uint(r, 1);
 }
 
 px_status px_card_decode(const uint8_t *bytes, size_t length, struct px_card *out,
@@ -129,43 +74,81 @@ px_status px_card_decode(const uint8_t *bytes, size_t length, struct px_card *ou
 {
     struct px_reader r = {.bytes = bytes, .length = length};
     struct px_card card = {.pe = 0};
-    px_status status = read_head(&r, card.version, error);
-    if (status != PX_OK)
-        return status;
+    uint64_t format = px_read_uint(&r, 1);
+    px_read_bytes(&r, card.version, sizeof(card.version));
+    if (format != CARD_FORMAT)
+        return refuse(error, card.version, "format", format, "is unknown here");
     uint64_t flags = px_read_uint(&r, 1);
-    card.n_ranges = (uint32_t)(flags & RANGES_MASK);
-    card.address_length = px_read_uint(&r, 1);
     card.heap_kind = (uint8_t)px_read_uint(&r, 1);
-    uint64_t page_bits = px_read_uint(&r, 1);
+    card.transports = (uint16_t)px_read_uint(&r, 2);
     card.pe = (uint32_t)px_read_uint(&r, 4);
-    px_read_bytes(&r, card.node_id, sizeof(card.node_id));
-    card.pid = (uint32_t)px_read_uint(&r, 4);
-    card.pid_ns = px_read_uint(&r, 4);
-    card.net_ns = px_read_uint(&r, 4);
-    card.nonce = px_read_uint(&r, 8);
-    card.largest_span = px_read_uint(&r, 6) * PX_CARD_PAGE;
     card.heap_bytes = px_read_uint(&r, 8);
-    px_read_bytes(&r, card.transport, 8);
-
-    if (flags & ~(uint64_t)(FLAG_GPU | RANGES_MASK))
-        return refuse(error, card.version, "flags", flags, "are unknown here");
-    if (card.n_ranges > PX_CARD_RANGES)
-        return refuse(error, card.version, "number of free ranges", card.n_ranges, "exceeds 4");
-    if (card.address_length > PX_TRANSPORT_ADDRESS_MAX)
-        return refuse(error, card.version, "address length", card.address_length, "exceeds 96");
-    if (page_bits > 63)
-        return refuse(error, card.version, "page bits", page_bits, "exceed 63");
-    card.page = 1ull << page_bits;
+    px_read_bytes(&r, card.memory, sizeof(card.memory));
+    card.failed = flags & FLAG_FAILED;
     card.has_gpu = flags & FLAG_GPU;
-    for (uint32_t i = 0; i < card.n_ranges; i++) {
-        card.ranges[i].start = px_read_uint(&r, 6) * PX_CARD_PAGE;
-        card.ranges[i].length = px_read_uint(&r, 6) * PX_CARD_PAGE;
-    }
     if (card.has_gpu)
         read_gpu(&r, &card);
-    px_read_bytes(&r, card.address, card.address_length);
-    if (r.overrun || r.used != length)
-        return refuse(error, card.version, "length", length, "does not fit its contents");
+    px_status status = check_ends(&r, length, card.version, error);
+    if (status != PX_OK)
+        return status;
+    if (flags & ~(uint64_t)(FLAG_GPU | FLAG_FAILED))
+        return refuse(error, card.version, "flags", flags, "are unknown here");
+    if (card.heap_kind > 1)
+        return refuse(error, card.version, "heap kind", card.heap_kind, "is unknown here");
+    if (!card.failed && card.heap_bytes == 0)
+        return refuse(error, card.version, "heap size", 0, "cannot be");
     *out = card;
     return PX_OK;
+}
+
+px_status px_verdict_encode(const struct px_verdict *verdict, uint8_t bytes[PX_VERDICT_MAX],
+                            size_t *length, struct px_error *error)
+{
+    struct px_writer w = {.bytes = bytes, .capacity = PX_VERDICT_MAX};
+    size_t text = strnlen(verdict->text, sizeof(verdict->text) - 1);
+    if (verdict->address_length > sizeof(verdict->address))
+        return px_error_set(error, PX_ERR_INTERNAL, "verdict: address of %zu bytes",
+                            verdict->address_length);
+    px_write_uint(&w, VERDICT_FORMAT, 1);
+    px_write_uint(&w, (uint64_t)-verdict->status, 1);
+    px_write_uint(&w, verdict->transport, 1);
+    px_write_uint(&w, verdict->address_length, 1);
+    px_write_uint(&w, text, 2);
+    px_write_bytes(&w, verdict->address, verdict->address_length);
+    px_write_bytes(&w, verdict->text, text);
+    if (w.overrun)
+        return px_error_set(error, PX_ERR_INTERNAL, "verdict: %u bytes are too few",
+                            (unsigned)PX_VERDICT_MAX);
+    *length = w.used;
+    return PX_OK;
+}
+
+px_status px_verdict_decode(const uint8_t *bytes, size_t length, struct px_verdict *out,
+                            struct px_error *error)
+{
+    static const uint8_t unknown[3] = {0};
+    struct px_reader r = {.bytes = bytes, .length = length};
+    struct px_verdict verdict = {.status = PX_OK};
+    uint64_t format = px_read_uint(&r, 1);
+    uint64_t reason = px_read_uint(&r, 1);
+    verdict.transport = (uint8_t)px_read_uint(&r, 1);
+    verdict.address_length = px_read_uint(&r, 1);
+    size_t text = px_read_uint(&r, 2);
+    if (format != VERDICT_FORMAT)
+        return refuse(error, unknown, "format", format, "is unknown here");
+    if (reason > (uint64_t)-PX_ERR_INTERNAL)
+        return refuse(error, unknown, "status", reason, "is unknown here");
+    if (verdict.transport > PX_CARD_TRANSPORTS_MAX)
+        return refuse(error, unknown, "transport", verdict.transport, "is unknown here");
+    if (verdict.address_length > sizeof(verdict.address))
+        return refuse(error, unknown, "address length", verdict.address_length, "is too long");
+    if (text >= sizeof(verdict.text))
+        return refuse(error, unknown, "text length", text, "is too long");
+    px_read_bytes(&r, verdict.address, verdict.address_length);
+    px_read_bytes(&r, verdict.text, text);
+    verdict.status = (px_status) - (int)reason;
+    px_status status = check_ends(&r, length, unknown, error);
+    if (status == PX_OK)
+        *out = verdict;
+    return status;
 }
