@@ -227,8 +227,8 @@ static uint64_t job_hash(void)
     return any ? hash : hash ^ (uint64_t)getpid();
 }
 
-/* True for the first process of the node's network namespace that says `text` in this job; holds until exit. */
-static bool first_to_say(const char *text)
+/* The claim is a name in the network namespace, which PEs of a node share unless each has a container of its own. */
+bool px_log_first_on_node(const char *text)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "pxshmem-say-%016llx",
@@ -254,7 +254,7 @@ void px_warn_once_per_node(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (first_to_say(text))
+    if (px_log_first_on_node(text))
         emit(text, false);
     errno = saved;
 }
@@ -268,7 +268,7 @@ void px_fatal(int exit_status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (first_to_say(text))
+    if (px_log_first_on_node(text))
         emit(text, true);
     else
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* who printed it also ends the job */

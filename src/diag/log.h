@@ -58,6 +58,9 @@ void px_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, but equal texts from several PEs of a node become one line. */
 void px_warn_once_per_node(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* True for the first process of this node and job that asks with this text; held until the process ends. */
+bool px_log_first_on_node(const char *text);
+
 /* One message per cause and node, then the job ends with exit_status (non-zero). Never returns. */
 _Noreturn void px_fatal(int exit_status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

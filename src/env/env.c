@@ -250,9 +250,14 @@ void px_env_free(struct px_env *env)
     memset(env, 0, sizeof(*env));
 }
 
+bool px_env_is_set(const char *name)
+{
+    return getenv(name) != NULL;
+}
+
 const char *px_env_origin(const struct px_env_row *row)
 {
-    return getenv(row->name) ? "environment" : "default";
+    return px_env_is_set(row->name) ? "environment" : "default";
 }
 
 const char *px_env_format(const struct px_env *env, const struct px_env_row *row, char *text,

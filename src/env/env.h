@@ -44,6 +44,9 @@ void px_env_free(struct px_env *env);
 /* Where a value came from: "default" or "environment". */
 const char *px_env_origin(const struct px_env_row *row);
 
+/* Did the user set it? `name` with prefix. */
+bool px_env_is_set(const char *name);
+
 /* The value as text, as pxshmem-info prints it. Returns text. */
 const char *px_env_format(const struct px_env *env, const struct px_env_row *row, char *text,
                           size_t size);
