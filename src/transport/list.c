@@ -8,7 +8,7 @@
 extern const struct px_transport_ops px_transport_ofi, px_transport_shuffle;
 
 const struct px_transport_ops *const px_transports[] = {
-#if 0 && PX_HAVE_LIBFABRIC
+#if PX_HAVE_LIBFABRIC
     &px_transport_ofi,
 #endif
     &px_transport_shuffle,

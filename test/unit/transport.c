@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -610,6 +611,32 @@ static void memory_can_be_dropped_and_added(struct pes *pe)
     }
 }
 
+/* A PE that is stopped for a while (by a debugger, say) is late, not dead. */
+static void a_stopped_peer_is_not_dead(struct pes *pe)
+{
+    size_t room;
+    uint64_t *word = (uint64_t *)region(pe, pe->me, &room), value = 1;
+    struct px_amo add = {.op = PX_AMO_ADD, .width = 8, .operand = 1, .fetching = true};
+    if (pe->me == 1) {
+        atomic_store(pes_shared(pe, 0), (uint64_t)getpid());
+        raise(SIGSTOP);
+    } else if (pe->me == 2) {
+        while (atomic_load(pes_shared(pe, 0)) == 0)
+            sched_yield();
+        sleep(3);
+        kill((pid_t)atomic_load(pes_shared(pe, 0)), SIGCONT);
+    } else {
+        while (atomic_load(pes_shared(pe, 0)) == 0)
+            sched_yield();
+        usleep(10000);
+        pe->ops->put(pe->self, 1, word, &value, 8);
+        pes_check(pe->ops->amo(pe->self, 1, word + 1, &add) ==
+                      *(uint64_t *)seen(pe, 1, word + 1) - 1,
+                  "wrong value");
+        pe->ops->quiet(pe->self);
+    }
+}
+
 static unsigned count_of(const char *folder)
 {
     unsigned count = 0;
@@ -739,6 +766,7 @@ static const struct {
     {"quiet of one PE", quiet_of_one_pe},
     {"a target need not call", a_target_need_not_call},
     {"memory can be dropped and added", memory_can_be_dropped_and_added},
+    {"a stopped peer is not dead", a_stopped_peer_is_not_dead},
     {"opening again and again leaves nothing", opening_again_and_again_leaves_nothing},
 };
 
@@ -748,6 +776,8 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[COUNT + 2] = {{0}};
     if (argc > 1)
         transport = argv[1];
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]); /* as "a dead*" */
     setvbuf(stdout, NULL, _IOLBF, 0);
     job = pes_start(transport, PES, true, reason, sizeof(reason));
     if (!job) {
