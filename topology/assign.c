@@ -134,10 +134,10 @@ static void explain_gpu(const struct px_topology_machine *machine, const struct 
         px_topology_say(text, size, "in use by the program already");
     else if (__builtin_popcountll(pe->gpu_mask) == 1)
         px_topology_say(text, size, "the only one visible");
-    else if (pe->numa_mask == 0)
-        px_topology_say(text, size, "by order, as no binding is known");
+    else if (px_topology_unbound(machine, pe->numa_mask))
+        px_topology_say(text, size, "in order, as its processors favour none");
     else
-        px_topology_say(text, size, "%s as the processors", px_topology_distance_words(distance));
+        px_topology_say(text, size, "%s its processors", px_topology_distance_phrase(distance));
     if (sharers > 1)
         px_topology_say(text, size, ", shared by %zu PEs", sharers);
     px_topology_say(text, size, "; ");
@@ -271,16 +271,15 @@ static void explain_nics(const struct problem *p, size_t pe, size_t sharers, boo
     const struct px_topology_port *port = &p->machine->ports[choice->nics[0].port];
     px_topology_say(text, size, "%s:%u: %s", port->device, port->number,
                     by_mapping ? "given by the user's mapping, " : "");
-    if (choice->gpu < 0 && p->pes[pe].numa_mask == 0)
-        px_topology_say(text, size, "by order, as no binding is known");
+    if (choice->gpu < 0 && px_topology_unbound(p->machine, p->pes[pe].numa_mask))
+        px_topology_say(text, size, "in order, as its processors favour none");
     else
-        px_topology_say(text, size, "%s as the %s",
-                        px_topology_distance_words(choice->nics[0].distance),
-                        choice->gpu >= 0 ? "GPU" : "processors");
+        px_topology_say(text, size, "%s %s", px_topology_distance_phrase(choice->nics[0].distance),
+                        choice->gpu >= 0 ? "the GPU" : "its processors");
     if (sharers > 1)
         px_topology_say(text, size, ", shared by %zu PEs", sharers);
     if (choice->n_nics > 1)
-        px_topology_say(text, size, "; %zu more as near that no other PE needs",
+        px_topology_say(text, size, "; %zu more as near, which no other PE needs",
                         choice->n_nics - 1);
 }
 
@@ -305,10 +304,12 @@ static px_status give_nics(struct problem *p, const int *chosen)
         follow_mapping(p, chosen);
     else
         status = assign_first(p);
-    for (size_t i = 0; i < p->n_ports && !by_mapping; i++)
+    for (size_t i = 0; i < p->n_ports; i++) {
+        p->pe_of[n_idle] = -1;
         if (p->load[i] == 0)
             p->idle[n_idle++] = i;
-    if (status == PX_OK && n_idle)
+    }
+    if (status == PX_OK && n_idle && !by_mapping)
         status = assign_spare(p, n_idle);
     if (status != PX_OK)
         return status;
@@ -318,9 +319,14 @@ static px_status give_nics(struct problem *p, const int *chosen)
             return PX_ERR_NO_MEMORY;
         add_nic(p, pe, (size_t)p->first[pe]);
     }
-    for (size_t k = 0; k < n_idle; k++)
+    for (size_t k = 0; k < n_idle; k++) {
         if (p->pe_of[k] >= 0)
             add_nic(p, (size_t)p->pe_of[k], p->idle[k]);
+        else
+            px_topology_say(p->plan->ports[p->ports[p->idle[k]]].reason, PX_TOPOLOGY_VERDICT_MAX,
+                            by_mapping ? "dealt to no PE"
+                                       : "further from each PE than the port it has");
+    }
     return PX_OK;
 }
 

@@ -5,14 +5,14 @@
 #include "topology/private.h"
 
 static const struct {
-    const char *words, *letters;
+    const char *words, *letters, *phrase;
 } distance_names[] = {
-    [PX_TOPOLOGY_SWITCH] = {"same PCI switch", "PIX"},
-    [PX_TOPOLOGY_SWITCHES] = {"joined PCI switches", "PXB"},
-    [PX_TOPOLOGY_HOST_BRIDGE] = {"same host bridge", "PHB"},
-    [PX_TOPOLOGY_NUMA] = {"same NUMA node", "NODE"},
-    [PX_TOPOLOGY_PACKAGE] = {"same package", "SYS"},
-    [PX_TOPOLOGY_MACHINE] = {"other package", "SYS"},
+    [PX_TOPOLOGY_SWITCH] = {"same PCI switch", "PIX", "on the same PCI switch as"},
+    [PX_TOPOLOGY_SWITCHES] = {"joined PCI switches", "PXB", "on a PCI switch joined to that of"},
+    [PX_TOPOLOGY_HOST_BRIDGE] = {"same host bridge", "PHB", "below the same host bridge as"},
+    [PX_TOPOLOGY_NUMA] = {"same NUMA node", "NODE", "on the same NUMA node as"},
+    [PX_TOPOLOGY_PACKAGE] = {"same package", "SYS", "in the same package as"},
+    [PX_TOPOLOGY_MACHINE] = {"other package", "SYS", "in another package than"},
 };
 
 const char *px_topology_distance_words(enum px_topology_distance distance)
@@ -23,6 +23,11 @@ const char *px_topology_distance_words(enum px_topology_distance distance)
 const char *px_topology_distance_letters(enum px_topology_distance distance)
 {
     return distance_names[distance].letters;
+}
+
+const char *px_topology_distance_phrase(enum px_topology_distance distance)
+{
+    return distance_names[distance].phrase;
 }
 
 const char *px_topology_fabric_words(enum px_topology_fabric fabric)
@@ -85,12 +90,17 @@ uint64_t px_topology_numa_mask(const struct px_topology_machine *machine,
     return mask;
 }
 
+bool px_topology_unbound(const struct px_topology_machine *machine, uint64_t numa_mask)
+{
+    uint64_t all = machine->n_numas < 64 ? ((uint64_t)1 << machine->n_numas) - 1 : UINT64_MAX;
+    return numa_mask == 0 || (numa_mask & all) == all;
+}
+
 enum px_topology_distance px_topology_cpu_distance(const struct px_topology_machine *machine,
                                                    uint64_t numa_mask,
                                                    const struct px_topology_place *place)
 {
-    uint64_t all = machine->n_numas < 64 ? ((uint64_t)1 << machine->n_numas) - 1 : UINT64_MAX;
-    if (numa_mask == 0 || (numa_mask & all) == all)
+    if (px_topology_unbound(machine, numa_mask))
         return PX_TOPOLOGY_NUMA;
     if (place->numa >= 0 && (numa_mask >> place->numa & 1))
         return PX_TOPOLOGY_NUMA;

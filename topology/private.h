@@ -35,6 +35,12 @@ px_status px_topology_assign_nics(const struct px_topology_machine *machine,
                                   const struct px_topology_pe *pes, const int *chosen,
                                   struct px_topology_plan *plan, struct px_error *error);
 
+/* "on the same PCI switch as" and so on: what follows is the other device. */
+const char *px_topology_distance_phrase(enum px_topology_distance distance);
+
+/* Whether a binding leaves the choice of the NUMA node open, or is not known. */
+bool px_topology_unbound(const struct px_topology_machine *machine, uint64_t numa_mask);
+
 /* How far a PE's processors are from a device; a PE that may run anywhere is near to all. */
 enum px_topology_distance px_topology_cpu_distance(const struct px_topology_machine *machine,
                                                    uint64_t numa_mask,

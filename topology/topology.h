@@ -28,6 +28,7 @@
 #define PX_TOPOLOGY_BRIDGES_MAX 16
 #define PX_TOPOLOGY_NAME_MAX    64
 #define PX_TOPOLOGY_REASON_MAX  512
+#define PX_TOPOLOGY_VERDICT_MAX 128
 
 /* A set of processors by operating-system number. */
 struct px_topology_cpus {
@@ -198,7 +199,8 @@ struct px_topology_choice {
 
 struct px_topology_verdict {
     bool usable;
-    char reason[PX_TOPOLOGY_REASON_MAX / 4]; /* why not */
+    char reason[PX_TOPOLOGY_VERDICT_MAX]; /* why not, or why no PE has it; "" for one that is given
+                                             to a PE */
 };
 
 struct px_topology_plan {

@@ -17,6 +17,7 @@ static const struct {
 } subjects[] = {
     {"--topology", px_info_topology, "which GPU and NICs each PE of a node uses, and why"},
     {"--matrix", px_info_topology, "distances between the GPUs and NICs of a node"},
+    {"--json", px_info_topology, "the same for programs"},
     {"--svg", px_info_topology, "a picture of the node"},
 };
 

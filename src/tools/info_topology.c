@@ -138,6 +138,20 @@ static px_status parse_cpus(const char *text, struct answer *a, size_t n_pes,
     return status == PX_OK ? PX_OK : px_error_context(error, "--cpus");
 }
 
+/* All PEs where this process may run; on a described machine, where a job may. */
+static px_status default_cpus(const struct request *request, struct answer *a,
+                              struct px_error *error)
+{
+    struct px_topology_cpus cpus = a->machine->allowed;
+    px_status status = a->machine->described ? PX_OK : px_topology_own_cpus(&cpus, error);
+    for (size_t pe = 0; pe < request->n_pes && status == PX_OK; pe++) {
+        a->cpus[pe] = cpus;
+        a->pes[pe].cpus = &a->cpus[pe];
+        a->pes[pe].numa_mask = px_topology_numa_mask(a->machine, &cpus);
+    }
+    return status;
+}
+
 static px_status describe_pes(const struct request *request, struct answer *a,
                               struct px_error *error)
 {
@@ -155,7 +169,8 @@ static px_status describe_pes(const struct request *request, struct answer *a,
     for (size_t pe = 0; pe < request->n_pes; pe++)
         a->pes[pe] = (struct px_topology_pe){
             .gpu = no_gpu ? PX_TOPOLOGY_NO_GPU : PX_TOPOLOGY_CHOOSE, .gpu_mask = visible};
-    return request->cpus ? parse_cpus(request->cpus, a, request->n_pes, error) : PX_OK;
+    return request->cpus ? parse_cpus(request->cpus, a, request->n_pes, error)
+                         : default_cpus(request, a, error);
 }
 
 static px_status describe_rest(const struct request *request, struct answer *a,

@@ -140,8 +140,7 @@ static void print_unused(FILE *out, const struct px_info_node *node)
         if (px_info_port_is_given(node->plan, i))
             continue;
         fprintf(out, "%s  %s:%u: %s\n", first ? "\nPorts not used\n" : "", port->device,
-                port->number,
-                verdict->usable ? "further from each PE than the port it has" : verdict->reason);
+                port->number, verdict->reason);
         first = false;
     }
 }
