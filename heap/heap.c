@@ -9,45 +9,16 @@
 #include "heap/heap.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "heap/memory.h"
 #include "heap/private.h"
 #include "src/diag/log.h"
 
 #define PAGE        ((size_t)4096)
 #define GROWTH_STEP ((size_t)32 << 20)
-
-struct peer {
-    uint32_t rank;
-    uint64_t nonce;
-    uintptr_t address;
-};
-
-struct px_heap {
-    struct px_heap_options options;
-    size_t control_bytes, size;
-    const struct px_memory_ops *ops;
-    void *memory;
-    struct px_alloc *alloc;
-    struct px_limits limits;
-    uintptr_t early; /* the control area's address while there is no window */
-    uintptr_t base;  /* 0 = no window yet */
-    size_t span;
-    size_t span_cap; /* a larger window was refused */
-    struct px_share *share;
-    uint64_t nonce;
-    uint32_t tag;
-    bool direct; /* as the next card says */
-    struct peer *peers;
-    uint32_t n_peers;
-};
 
 /* --- create and destroy --- */
 
@@ -70,17 +41,15 @@ static px_status draw_numbers(struct px_heap *heap, struct px_error *error)
 
 /* Whether the node has memory for `size` per PE; what comes from a pool of its own has been checked
  * there. */
-static px_status check_limits(const struct px_heap *heap, size_t size, struct px_error *error)
+static px_status check_limits(struct px_heap *heap, size_t size, struct px_error *error)
 {
     char warning[PX_LIMITS_WARNING];
-    struct px_limits limits;
-    if (heap->memory && heap->ops->from_pool(heap->memory))
-        return PX_OK;
-    size_t resident = heap->memory ? heap->ops->resident(heap->memory) : 0;
-    px_status status = px_limits_read("", &limits, error);
-    if (status == PX_OK)
-        status = px_limits_check(&limits, heap->control_bytes + size, resident, heap->control_bytes,
-                                 heap->options.local_size, warning, error);
+    px_status status = px_limits_read("", &heap->limits, error);
+    if (status != PX_OK || heap->ops->from_pool(heap->memory))
+        return status;
+    status = px_limits_check(&heap->limits, heap->control_bytes + size,
+                             heap->ops->resident(heap->memory), heap->control_bytes,
+                             heap->options.local_size, warning, error);
     if (status == PX_OK && warning[0])
         px_warn_once_per_node("%s", warning);
     return status;
@@ -151,9 +120,7 @@ px_status px_heap_create(const struct px_heap_options *options, struct px_heap *
     heap->control_bytes = px_round_up(options->control_bytes, PAGE);
     heap->size = px_round_up(options->size, PAGE);
     heap->span_cap = SIZE_MAX;
-    status = px_limits_read("", &heap->limits, error);
-    if (status == PX_OK)
-        status = make_memory(heap, error);
+    status = make_memory(heap, error);
     if (status == PX_OK)
         status = check_limits(heap, heap->size, error);
     if (status == PX_OK)
@@ -166,13 +133,6 @@ px_status px_heap_create(const struct px_heap_options *options, struct px_heap *
     }
     *out = heap;
     return PX_OK;
-}
-
-static void drop_peers(struct px_heap *heap)
-{
-    for (uint32_t i = 0; i < heap->n_peers; i++)
-        heap->ops->unmap(heap->memory, heap->peers[i].address, heap->span);
-    heap->n_peers = 0;
 }
 
 static void unmap_own(struct px_heap *heap)
@@ -189,7 +149,7 @@ void px_heap_destroy(struct px_heap *heap)
     if (!heap)
         return;
     int saved = errno;
-    drop_peers(heap);
+    px_heap_drop_peers(heap);
     if (heap->memory) {
         unmap_own(heap);
         heap->ops->destroy(heap->memory);
@@ -213,7 +173,7 @@ uint64_t px_heap_nonce(const struct px_heap *heap)
 
 /* --- offer --- */
 
-static size_t least_span(const struct px_heap *heap)
+size_t px_heap_least_span(const struct px_heap *heap)
 {
     return px_round_up(heap->control_bytes + heap->size, PX_HEAP_UNIT);
 }
@@ -221,7 +181,7 @@ static size_t least_span(const struct px_heap *heap)
 static px_status choose_span(const struct px_heap *heap, size_t *span, struct px_error *error)
 {
     uint32_t n = heap->options.local_size;
-    size_t least = least_span(heap), room = px_limits_address_space(least * n);
+    size_t least = px_heap_least_span(heap), room = px_limits_address_space(least * n);
     if (room != SIZE_MAX && heap->base) /* what this heap has mapped already can be used again */
         room += heap->span * (1 + (size_t)heap->n_peers);
     size_t found = px_offer_span(heap->size, heap->options.max_size, heap->control_bytes,
@@ -268,9 +228,9 @@ px_status px_heap_card(struct px_heap *heap, uint8_t bytes[PX_HEAP_CARD_BYTES],
 
 /* A refusal for lack of address space is answered with half the window in the next round, while
  * that is enough. */
-static px_status offer_less(struct px_heap *heap, size_t refused, struct px_error *error)
+px_status px_heap_offer_less(struct px_heap *heap, size_t refused, struct px_error *error)
 {
-    size_t half = px_round_down(refused / 2, PX_HEAP_UNIT), least = least_span(heap);
+    size_t half = px_round_down(refused / 2, PX_HEAP_UNIT), least = px_heap_least_span(heap);
     if (refused <= least)
         return PX_ERR_NO_MEMORY;
     heap->span_cap = half > least ? half : least;
@@ -291,12 +251,12 @@ static px_status back_to_early(struct px_heap *heap)
 
 px_status px_heap_place(struct px_heap *heap, uintptr_t base, size_t span, struct px_error *error)
 {
-    if (base == 0 || (base | span) % PX_HEAP_UNIT || span < least_span(heap))
+    if (base == 0 || (base | span) % PX_HEAP_UNIT || span < px_heap_least_span(heap))
         return px_error_set(error, PX_ERR_INVALID,
                             "a window of 0x%zx bytes at 0x%zx is not possible", span, (size_t)base);
     if (heap->base == base && heap->span == span)
         return PX_OK;
-    drop_peers(heap);
+    px_heap_drop_peers(heap);
     if (heap->base) {
         if (back_to_early(heap) != PX_OK)
             return px_error_set(error, PX_ERR_NO_MEMORY, "no room to map the control area");
@@ -305,7 +265,7 @@ px_status px_heap_place(struct px_heap *heap, uintptr_t base, size_t span, struc
     }
     px_status status = heap->ops->place(heap->memory, base, span, error);
     if (status == PX_ERR_NO_MEMORY)
-        return offer_less(heap, span, error);
+        return px_heap_offer_less(heap, span, error);
     if (status != PX_OK)
         return status;
     heap->ops->unmap(heap->memory, heap->early, heap->control_bytes);
@@ -313,181 +273,6 @@ px_status px_heap_place(struct px_heap *heap, uintptr_t base, size_t span, struc
     heap->base = base;
     heap->span = span;
     return PX_OK;
-}
-
-/* --- peers --- */
-
-static struct peer *find_peer(const struct px_heap *heap, uint32_t rank)
-{
-    for (uint32_t i = 0; i < heap->n_peers; i++)
-        if (heap->peers[i].rank == rank)
-            return &heap->peers[i];
-    return NULL;
-}
-
-void px_heap_detach(struct px_heap *heap, uint32_t rank)
-{
-    struct peer *peer = find_peer(heap, rank);
-    if (!peer)
-        return;
-    heap->ops->unmap(heap->memory, peer->address, heap->span);
-    *peer = heap->peers[--heap->n_peers];
-}
-
-intptr_t px_heap_delta(const struct px_heap *heap, uint32_t rank)
-{
-    if (rank == heap->options.rank)
-        return 0;
-    const struct peer *peer = find_peer(heap, rank);
-    return peer ? (intptr_t)(peer->address - heap->base) : PX_HEAP_NOT_MAPPED;
-}
-
-struct confirm {
-    px_heap_confirm_fn *fn;
-    void *arg;
-};
-
-/* A file that is shorter than its control area would be SIGBUS for whoever looks into it. */
-static px_status check_file(const struct px_heap *heap, int fd, struct px_error *error)
-{
-    struct stat file;
-    if (fstat(fd, &file) != 0)
-        return px_error_errno(error, errno, "looking at the received descriptor");
-    if (!S_ISREG(file.st_mode) || (size_t)file.st_size < heap->control_bytes)
-        return px_error_set(error, PX_ERR_PEER,
-                            "what was received is not a symmetric window (mode %o, %lld bytes)",
-                            file.st_mode, (long long)file.st_size);
-    return PX_OK;
-}
-
-static px_status map_peer(struct px_heap *heap, const struct px_heap_peer *peer, int fd,
-                          const struct confirm *confirm, struct px_error *error)
-{
-    uintptr_t address;
-    px_status status = check_file(heap, fd, error);
-    if (status != PX_OK)
-        return status;
-    status = heap->ops->attach(heap->memory, fd, heap->span, &address, error);
-    if (status == PX_ERR_NO_MEMORY)
-        return offer_less(heap, heap->span, error);
-    if (status != PX_OK)
-        return status;
-    if (confirm->fn)
-        status = confirm->fn(confirm->arg, peer->rank, (void *)address, peer->card->nonce, error);
-    if (status != PX_OK) {
-        heap->ops->unmap(heap->memory, address, heap->span);
-        return status;
-    }
-    heap->peers[heap->n_peers++] =
-        (struct peer){.rank = peer->rank, .nonce = peer->card->nonce, .address = address};
-    return PX_OK;
-}
-
-/* Mapped already in an earlier round, and still the same memory? */
-static bool is_attached(struct px_heap *heap, const struct px_heap_peer *peer)
-{
-    const struct peer *known = find_peer(heap, peer->rank);
-    if (known && known->nonce != peer->card->nonce)
-        px_heap_detach(heap, peer->rank);
-    else if (known)
-        return true;
-    return peer->rank == heap->options.rank;
-}
-
-/* All PEs of the node come to the same answer from the same cards. */
-static bool all_direct(const struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n)
-{
-    uint32_t mine = px_share_pid_namespace();
-    bool direct = heap->direct;
-    for (uint32_t i = 0; i < n; i++)
-        direct = direct && peers[i].card->direct && peers[i].card->pid_namespace == mine;
-    return direct;
-}
-
-/* Keep going after a lost peer: the others' mappings are wanted anyway. The first cause is kept. */
-static void keep_first(px_status status, const struct px_error *cause, px_status *first,
-                       struct px_error *error)
-{
-    if (status == PX_OK || *first != PX_OK)
-        return;
-    *first = status;
-    if (error)
-        *error = *cause;
-}
-
-static px_status attach_direct(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
-                               const struct confirm *confirm, struct px_error *error)
-{
-    px_status first = PX_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        struct px_error cause = PX_ERROR_INIT;
-        int fd;
-        if (is_attached(heap, &peers[i]))
-            continue;
-        px_status status = px_share_take(peers[i].card->pid, peers[i].card->fd, &fd, &cause);
-        if (status == PX_OK) {
-            status = map_peer(heap, &peers[i], fd, confirm, &cause);
-            close(fd);
-        } else {
-            heap->direct = false; /* for the next round's card */
-        }
-        if (status != PX_OK)
-            px_error_context(&cause, "mapping the memory of PE %u", peers[i].rank);
-        keep_first(status, &cause, &first, error);
-    }
-    return first;
-}
-
-static px_status attach_passed(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
-                               const struct confirm *confirm, struct px_error *error)
-{
-    struct px_share_peer *passed = calloc(n, sizeof(*passed));
-    struct px_error cause = PX_ERROR_INIT;
-    uint32_t n_passed = 0;
-    px_status first = PX_OK;
-    if (!passed)
-        return px_error_errno(error, ENOMEM, "books for receiving descriptors");
-    for (uint32_t i = 0; i < n; i++)
-        if (peers[i].rank != heap->options.rank)
-            passed[n_passed++] = (struct px_share_peer){.rank = peers[i].rank,
-                                                        .nonce = peers[i].card->nonce,
-                                                        .tag = peers[i].card->tag,
-                                                        .fd = -1};
-    px_status status = px_share_pass(heap->share, heap->ops->descriptor(heap->memory), passed,
-                                     n_passed, heap->options.timeout_s, &cause);
-    keep_first(status, &cause, &first, error);
-    for (uint32_t i = 0, j = 0; i < n; i++) {
-        if (peers[i].rank == heap->options.rank)
-            continue;
-        int fd = passed[j++].fd;
-        if (fd < 0)
-            continue;
-        status =
-            is_attached(heap, &peers[i]) ? PX_OK : map_peer(heap, &peers[i], fd, confirm, &cause);
-        close(fd);
-        if (status != PX_OK)
-            px_error_context(&cause, "mapping the memory of PE %u", peers[i].rank);
-        keep_first(status, &cause, &first, error);
-    }
-    free(passed);
-    return first;
-}
-
-px_status px_heap_attach(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n_peers,
-                         px_heap_confirm_fn *confirm_fn, void *arg, struct px_error *error)
-{
-    const struct confirm confirm = {.fn = confirm_fn, .arg = arg};
-    if (!heap->base)
-        return px_error_set(error, PX_ERR_INTERNAL, "peers attached before the window was placed");
-    if (n_peers == 0)
-        return PX_OK;
-    struct peer *room = realloc(heap->peers, (heap->n_peers + (size_t)n_peers) * sizeof(*room));
-    if (!room)
-        return px_error_errno(error, ENOMEM, "books of %u peers", n_peers);
-    heap->peers = room;
-    if (all_direct(heap, peers, n_peers))
-        return attach_direct(heap, peers, n_peers, &confirm, error);
-    return attach_passed(heap, peers, n_peers, &confirm, error);
 }
 
 /* --- facts and growth --- */

@@ -199,6 +199,23 @@ static void apply_groups(const char *root, bool second, struct px_limits *limits
     apply_hierarchy(root, mount.point, path, second ? &version2 : &version1, limits);
 }
 
+/* With strict accounting (vm.overcommit_memory 2) pages are refused at first touch beyond this
+ * limit. */
+static void apply_commit_limit(const char *root, struct px_limits *limits)
+{
+    size_t mode, limit, committed;
+    if (!read_number(root, "/proc/sys/vm/overcommit_memory", &mode) || mode != 2 ||
+        !read_field(root, "/proc/meminfo", "CommitLimit", &limit) ||
+        !read_field(root, "/proc/meminfo", "Committed_AS", &committed))
+        return;
+    size_t left = committed < limit ? limit - committed : 0;
+    if (left < limits->available) {
+        limits->available = left;
+        snprintf(limits->limited_by, sizeof(limits->limited_by),
+                 "CommitLimit, vm.overcommit_memory is 2");
+    }
+}
+
 px_status px_limits_read(const char *root, struct px_limits *limits, struct px_error *error)
 {
     struct px_limits found = {.limited_by = "MemAvailable"};
@@ -207,6 +224,7 @@ px_status px_limits_read(const char *root, struct px_limits *limits, struct px_e
                             "no MemTotal in /proc/meminfo: is /proc mounted?");
     if (!read_field(root, "/proc/meminfo", "MemAvailable", &found.available))
         found.available = found.physical;
+    apply_commit_limit(root, &found);
     apply_groups(root, false, &found);
     apply_groups(root, true, &found);
     *limits = found;

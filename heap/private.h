@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "heap/heap.h"
+#include "heap/memory.h"
 #include "src/diag/error.h"
 
 static inline size_t px_round_up(size_t value, size_t granule)
@@ -99,5 +100,38 @@ struct px_share_peer {
  * first that did not send. */
 px_status px_share_pass(struct px_share *share, int fd, struct px_share_peer *peers,
                         uint32_t n_peers, unsigned timeout_s, struct px_error *error);
+
+/* --- heap.c and attach.c: the pool --- */
+
+struct px_heap_mapping {
+    uint32_t rank;
+    uint64_t nonce;
+    uintptr_t address;
+};
+
+struct px_heap {
+    struct px_heap_options options;
+    size_t control_bytes, size;
+    const struct px_memory_ops *ops;
+    void *memory;
+    struct px_alloc *alloc;
+    struct px_limits limits;
+    uintptr_t early; /* the control area's address while there is no window */
+    uintptr_t base;  /* 0 = no window yet */
+    size_t span;
+    size_t span_cap; /* a larger window was refused */
+    struct px_share *share;
+    uint64_t nonce;
+    uint32_t tag;
+    bool direct; /* as the next card says */
+    struct px_heap_mapping *peers;
+    uint32_t n_peers;
+};
+
+size_t px_heap_least_span(const struct px_heap *heap);
+/* A refusal for lack of address space is answered with half the window in the next round, while
+ * that is enough. */
+px_status px_heap_offer_less(struct px_heap *heap, size_t refused, struct px_error *error);
+void px_heap_drop_peers(struct px_heap *heap);
 
 #endif

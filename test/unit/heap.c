@@ -4,6 +4,7 @@
  * that. */
 #include "config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -280,11 +281,11 @@ static void secluded_job(struct pretend *job, uint32_t rank)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-static bool can_seclude(void)
+static bool can_unshare(int flags)
 {
     pid_t child = fork();
     if (child == 0)
-        _exit(unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0);
+        _exit(unshare(flags) != 0 && unshare(CLONE_NEWUSER | flags) != 0);
     int status;
     waitpid(child, &status, 0);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -292,7 +293,7 @@ static bool can_seclude(void)
 
 static void works_in_separate_pid_namespaces(void **state)
 {
-    if (!can_seclude()) {
+    if (!can_unshare(CLONE_NEWPID)) {
         print_message("skipped: pid namespaces are not allowed here\n");
         skip();
     }
@@ -361,6 +362,139 @@ static void works_with_little_address_space(void **state)
 #endif
     assert_int_equal(pretend_run(1, tight_job), 0);
     assert_int_equal(pretend_run(4, tight_job), 0);
+}
+
+/* Random mappings in random places, other ones on each PE: one address all the same. */
+static void random_litter_job(struct pretend *job, uint32_t rank)
+{
+    uint64_t x = (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < 200; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        uintptr_t where = (x >> 20) % 0x7fff00000000 / 4096 * 4096;
+        mmap((void *)where, (1 + x % 1000) * MIB, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    }
+    struct px_heap_options options = default_options(job, rank);
+    struct px_heap *heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    same_address_everywhere(job, heap, rank);
+    all_to_all(job, heap, rank, 0);
+    px_heap_destroy(heap);
+}
+
+static void random_mappings_do_not_matter(void **state)
+{
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(pretend_run(4, random_litter_job), 0);
+}
+
+/* In a network namespace of its own a PE has no sockets in common with the others: with no direct
+ * way either, its peers stay unmapped, which is said and not fatal. */
+static void isolated_job(struct pretend *job, uint32_t rank)
+{
+    if (rank == 1)
+        pe_check(unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0);
+    struct px_heap_options options = default_options(job, rank);
+    struct px_error error = PX_ERROR_INIT;
+    options.no_direct = true;
+    struct px_heap *heap = make(&options);
+    px_status status = round_trip(job, heap, rank, CONTROL + options.size, NULL, &error);
+    pe_check(status == PX_ERR_UNREACHABLE);
+    pe_check(strstr(error.text, "network namespace"));
+    for (uint32_t i = 0; i < job->n; i++)
+        pe_check((px_heap_delta(heap, i) == PX_HEAP_NOT_MAPPED) ==
+                 (i != rank && (i == 1 || rank == 1)));
+    pretend_barrier(job);
+    px_heap_destroy(heap);
+}
+
+static void an_isolated_pe_stays_unmapped(void **state)
+{
+    if (!can_unshare(CLONE_NEWNET)) {
+        print_message("skipped: network namespaces are not allowed here\n");
+        skip();
+    }
+    assert_int_equal(pretend_run(3, isolated_job), 0);
+}
+
+/* --- what is left after SIGKILL --- */
+
+static size_t count_lines(const char *path, const char *word)
+{
+    char line[4096];
+    size_t n = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof(line), file))
+        n += strstr(line, word) != NULL;
+    if (file)
+        fclose(file);
+    return n;
+}
+
+static size_t ours_in_dev_shm(void)
+{
+    size_t n = 0;
+    DIR *folder = opendir("/dev/shm");
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        n += strstr(entry->d_name, "pxshmem") != NULL;
+    if (folder)
+        closedir(folder);
+    return n;
+}
+
+static void killed_job(struct pretend *job, uint32_t rank)
+{
+    struct px_heap_options options = default_options(job, rank);
+    options.job = "unit-killed";
+    struct px_heap *heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    all_to_all(job, heap, rank, 0);
+    pe_check(count_lines("/proc/net/unix", "@pxshmem-unit-killed-") == job->n);
+    pretend_barrier(job);
+    kill(getpid(), SIGKILL);
+}
+
+static void nothing_is_left_after_a_kill(void **state)
+{
+    print_message("the PEs are killed on purpose:\n");
+    assert_int_equal(pretend_run(3, killed_job), 3);
+    assert_int_equal(count_lines("/proc/net/unix", "@pxshmem-unit-killed-"), 0);
+    assert_int_equal(ours_in_dev_shm(), 0);
+}
+
+/* --- placement --- */
+
+static void numa_job(struct pretend *job, uint32_t rank)
+{
+    struct px_heap_options options = default_options(job, rank);
+    struct px_heap_facts facts;
+    char policy[64];
+    options.numa_node = 0;
+    struct px_heap *heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    all_to_all(job, heap, rank, 0);
+    px_heap_facts(heap, &facts);
+    snprintf(policy, sizeof(policy), "%zx prefer", (size_t)facts.base);
+    if (access("/proc/self/numa_maps", R_OK) == 0) {
+        pe_check(count_lines("/proc/self/numa_maps", policy) == 1);
+        pe_check(strstr(facts.pages, "NUMA node 0"));
+    }
+    px_heap_destroy(heap);
+    /* A node that does not exist is no reason to fail. */
+    options.numa_node = 1000;
+    heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    all_to_all(job, heap, rank, 0);
+    px_heap_facts(heap, &facts);
+    pe_check(!strstr(facts.pages, "NUMA") && strstr(facts.pages, "mbind"));
+    px_heap_destroy(heap);
+}
+
+static void pages_prefer_the_owners_node(void **state)
+{
+    assert_int_equal(pretend_run(2, numa_job), 0);
 }
 
 static void file_limit_job(struct pretend *job, uint32_t rank)
@@ -561,6 +695,10 @@ int main(void)
         cmocka_unit_test(works_in_separate_pid_namespaces),
         cmocka_unit_test(a_lost_range_costs_one_round),
         cmocka_unit_test(large_mappings_do_not_matter),
+        cmocka_unit_test(random_mappings_do_not_matter),
+        cmocka_unit_test(an_isolated_pe_stays_unmapped),
+        cmocka_unit_test(nothing_is_left_after_a_kill),
+        cmocka_unit_test(pages_prefer_the_owners_node),
         cmocka_unit_test(works_with_little_address_space),
         cmocka_unit_test(a_file_size_limit_does_not_kill),
         cmocka_unit_test(refuses_what_cannot_be),

@@ -76,6 +76,20 @@ static void no_proc_is_an_error(void **state)
     assert_non_null(strstr(error.text, "/proc"));
 }
 
+static void strict_accounting_counts(void **state)
+{
+    struct px_limits limits;
+    put("/proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n"
+                         "CommitLimit: 4194304 kB\nCommitted_AS: 3145728 kB\n");
+    put("/proc/sys/vm/overcommit_memory", "0\n");
+    assert_int_equal(px_limits_read(root, &limits, NULL), PX_OK);
+    assert_int_equal(limits.available, 8 * GIB);
+    put("/proc/sys/vm/overcommit_memory", "2\n");
+    assert_int_equal(px_limits_read(root, &limits, NULL), PX_OK);
+    assert_int_equal(limits.available, GIB);
+    assert_non_null(strstr(limits.limited_by, "overcommit"));
+}
+
 static void version_2_any_level_counts(void **state)
 {
     struct px_limits limits;
@@ -306,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_root(the_node_alone),
         with_root(no_proc_is_an_error),
+        with_root(strict_accounting_counts),
         with_root(version_2_any_level_counts),
         with_root(version_1_beside_version_2),
         with_root(a_container_sees_a_part),
