@@ -17,7 +17,7 @@
 #include "heap/alloc.h"
 
 #define GRANULE     512
-#define MAX_GRANULE 8192
+#define MAX_GRANULE 2048
 #define MAX_BLOCKS  512
 
 /* The host's malloc, refused when the countdown reaches zero (linked with --wrap=malloc). */
@@ -253,7 +253,7 @@ static void start(struct model *m, size_t granules)
 
 static void start_again(struct model *m)
 {
-    size_t granules = 1 + below(2048);
+    size_t granules = 1 + below(1024);
     struct px_alloc *alloc = m->alloc, *twin = m->twin;
     memset(m, 0, sizeof(*m));
     m->alloc = alloc;

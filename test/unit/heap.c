@@ -23,9 +23,18 @@
 #include <cmocka.h>
 
 #include "heap/heap.h"
+#include "heap/private.h"
 #include "src/diag/log.h"
 
-#define MIB     ((size_t)1 << 20)
+#define MIB ((size_t)1 << 20)
+#if defined(__SANITIZE_ADDRESS__)
+#define PX_TEST_ASAN 1
+#elif defined(__has_feature)
+#define PX_TEST_ASAN __has_feature(address_sanitizer)
+#else
+#define PX_TEST_ASAN 0
+#endif
+
 #define CONTROL ((size_t)100000) /* not a whole number of pages, on purpose */
 
 struct control {
@@ -356,7 +365,7 @@ static void tight_job(struct pretend *job, uint32_t rank)
 
 static void works_with_little_address_space(void **state)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#if PX_TEST_ASAN
     print_message("skipped: the address sanitizer needs terabytes of address space itself\n");
     skip();
 #endif
@@ -518,6 +527,72 @@ static void a_file_size_limit_does_not_kill(void **state)
     assert_int_equal(pretend_run(2, file_limit_job), 0);
 }
 
+/* --- a small memory control group --- */
+
+static char group[512];
+
+static bool write_to(const char *file, const char *text)
+{
+    char path[640];
+    snprintf(path, sizeof(path), "%s/%s", group, file);
+    FILE *out = fopen(path, "w");
+    bool done = out && fputs(text, out) >= 0;
+    return out && fclose(out) == 0 && done;
+}
+
+/* Make one of 64 MiB; false where the system does not let us. */
+static bool make_group(void)
+{
+    const char *const folders[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
+    const char *const limits[] = {"memory.limit_in_bytes", "memory.max"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(group, sizeof(group), "%s/pxshmem-unit-%d", folders[i], (int)getpid());
+        if (mkdir(group, 0700) != 0)
+            continue;
+        if (write_to(limits[i], "67108864"))
+            return true;
+        rmdir(group);
+    }
+    return false;
+}
+
+static void grouped_job(struct pretend *job, uint32_t rank)
+{
+    struct px_heap_options options = default_options(job, rank);
+    struct px_error error = PX_ERROR_INIT;
+    struct px_heap *heap;
+    pe_check(write_to("cgroup.procs", "0"));
+    options.size = 256 * MIB;
+    pe_check(px_heap_create(&options, &heap, &error) == PX_ERR_NO_MEMORY);
+    pe_check(strstr(error.text, "pxshmem-unit") && strstr(error.text, "asked 256 MiB"));
+    const char *fits = strstr(error.text, "NVSHMEM_SYMMETRIC_SIZE=");
+    size_t mib = fits ? strtoul(strchr(fits, '=') + 1, NULL, 10) : 0;
+    pe_check(mib >= 16 && mib < 32);
+
+    options.size = 16 * MIB;
+    heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    struct px_heap_facts facts;
+    px_heap_facts(heap, &facts);
+    memset((void *)facts.data, 1, facts.size); /* no SIGBUS, no kill */
+    pretend_barrier(job);
+    pe_check(px_heap_grow(heap, 256 * MIB, &error) == PX_ERR_NO_MEMORY);
+    pe_check(px_heap_grow(heap, 20 * MIB, &error) == PX_OK);
+    pretend_barrier(job);
+    px_heap_destroy(heap);
+}
+
+static void a_small_control_group_is_respected(void **state)
+{
+    if (!make_group()) {
+        print_message("skipped: no right to make a memory control group here\n");
+        skip();
+    }
+    uint32_t failed = pretend_run(2, grouped_job);
+    assert_int_equal(rmdir(group), 0);
+    assert_int_equal(failed, 0);
+}
+
 static void refuses_what_cannot_be(void **state)
 {
     struct px_heap_options options = {
@@ -634,13 +709,15 @@ static void many_rounds_leave_nothing(void **state)
     assert_int_equal(pretend_run(2, repeated_job), 0);
 }
 
-/* A heap as large as half of what the machine has costs no pages. */
+/* Heaps as large as half of what is available cost no pages. */
 static void untouched_job(struct pretend *job, uint32_t rank)
 {
     struct px_heap_options options = default_options(job, rank);
     struct stat file;
     struct px_heap_facts facts;
-    options.size = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 4;
+    struct px_limits limits;
+    pe_check(px_limits_read("", &limits, NULL) == PX_OK);
+    options.size = limits.available / 4;
     options.huge = "off";
     struct px_heap *heap = make(&options);
     pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
@@ -701,6 +778,7 @@ int main(void)
         cmocka_unit_test(pages_prefer_the_owners_node),
         cmocka_unit_test(works_with_little_address_space),
         cmocka_unit_test(a_file_size_limit_does_not_kill),
+        cmocka_unit_test(a_small_control_group_is_respected),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(unconfirmed_memory_is_not_mapped),
         cmocka_unit_test(addresses_are_recognised),
