@@ -7,6 +7,7 @@
 #include "src/coll/private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/diag/log.h"
 
@@ -34,7 +35,7 @@ static void fetch(const struct px_team *team, void *dest, const void *from,
 {
     struct block block = block_of(blocks, from, i);
     void *to = (char *)dest + block.offset;
-    if (block.bytes && !(i == team->rank && to == block.from))
+    if (block.bytes && !blocks->have_all && !(i == team->rank && to == block.from))
         px_get_nbi(px_team_pe(team, i), to, block.from, block.bytes);
 }
 
@@ -66,7 +67,7 @@ static void gather_by_nodes(struct px_visit *visit, void *dest, const void *from
         uint32_t who = fetcher(team, order++);
         struct block block = block_of(blocks, from, team->by_group[p]);
         void *there = (char *)dest + block.offset;
-        if (who != team->rank && block.bytes)
+        if (who != team->rank && block.bytes && !blocks->have_all)
             px_get_nbi(px_team_pe(team, who), there, there, block.bytes);
     }
     px_quiet();
@@ -76,7 +77,7 @@ static void gather_by_nodes(struct px_visit *visit, void *dest, const void *from
 void px_gather(struct px_visit *visit, void *dest, const void *from, const struct px_blocks *blocks)
 {
     const struct px_team *team = visit->team;
-    if (team->shape == PX_SHAPE_TWO_LEVEL) {
+    if (blocks->by_nodes) {
         gather_by_nodes(visit, dest, from, blocks);
         return;
     }
@@ -88,7 +89,7 @@ void px_gather(struct px_visit *visit, void *dest, const void *from, const struc
     px_meet(visit);
 }
 
-static void fcollect_short(struct px_visit *visit, void *dest, const void *source, size_t bytes)
+static void fcollect_direct(struct px_visit *visit, void *dest, const void *source, size_t bytes)
 {
     const struct px_team *team = visit->team;
     px_direct_hand(visit, source, 0, bytes);
@@ -100,15 +101,46 @@ static void fcollect_short(struct px_visit *visit, void *dest, const void *sourc
     }
 }
 
+/* Blocks side by side in a zeroed value, joined by or. */
+static void fold_or(void *arg, void *lower, const void *upper)
+{
+    unsigned char *a = lower;
+    const unsigned char *b = upper;
+    for (size_t i = 0; i < *(const size_t *)arg; i++)
+        a[i] |= b[i];
+}
+
+static void fcollect_fold(struct px_visit *visit, void *dest, const void *source, size_t bytes)
+{
+    unsigned char value[PX_CELL_TREE] = {0};
+    size_t all = visit->team->size * bytes;
+    memcpy(value + visit->team->rank * bytes, source, bytes);
+    px_fold(visit, value, all, fold_or, &all);
+    memcpy(dest, value, all);
+}
+
+/* One meeting, if the blocks are short enough. */
+static bool fcollect_short(struct px_visit *visit, void *dest, const void *source, size_t bytes)
+{
+    const struct px_team *team = visit->team;
+    if (px_direct_fits(team, bytes))
+        fcollect_direct(visit, dest, source, bytes);
+    else if (team->shape != PX_SHAPE_DIRECT && bytes <= px_fold_max(team) / team->size)
+        fcollect_fold(visit, dest, source, bytes);
+    else
+        return false;
+    return true;
+}
+
 void px_fcollect(struct px_team *team, void *dest, const void *source, size_t bytes,
                  const struct px_call *call)
 {
     struct px_visit visit = px_enter(team, call);
-    if (px_direct_fits(team, bytes)) {
-        fcollect_short(&visit, dest, source, bytes);
-    } else {
+    if (!fcollect_short(&visit, dest, source, bytes)) {
         px_meet(&visit);
-        px_gather(&visit, dest, source, &(struct px_blocks){.bytes = bytes});
+        px_gather(&visit, dest, source,
+                  &(struct px_blocks){.bytes = bytes,
+                                      .by_nodes = px_by_nodes(team, px_coll.tuning.fcollect)});
     }
     px_leave();
 }
@@ -126,19 +158,6 @@ static void read_sizes(struct px_visit *visit, uint64_t bytes, uint64_t *sizes)
     px_quiet();
 }
 
-static void exchange_sizes(struct px_visit *visit, uint64_t bytes, uint64_t *sizes)
-{
-    const struct px_team *team = visit->team;
-    if (!px_direct_fits(team, sizeof(bytes))) {
-        read_sizes(visit, bytes, sizes);
-        return;
-    }
-    px_direct_hand(visit, &bytes, 0, sizeof(bytes));
-    for (uint32_t i = 0; i < team->size; i++)
-        sizes[i] =
-            i == team->rank ? bytes : *(const uint64_t *)px_direct_take(visit, i, sizeof(bytes));
-}
-
 uint64_t *px_offsets(struct px_team *team, const char *call)
 {
     if (!team->offsets)
@@ -153,10 +172,14 @@ void px_collect(struct px_team *team, void *dest, const void *source, size_t byt
 {
     struct px_visit visit = px_enter(team, call);
     uint64_t *offsets = px_offsets(team, call->name);
-    exchange_sizes(&visit, bytes, offsets + 1);
+    uint64_t mine = bytes;
+    if (!fcollect_short(&visit, offsets + 1, &mine, sizeof(mine)))
+        read_sizes(&visit, bytes, offsets + 1);
     offsets[0] = 0;
     for (uint32_t i = 0; i < team->size; i++)
         offsets[i + 1] += offsets[i];
-    px_gather(&visit, dest, source, &(struct px_blocks){.offsets = offsets});
+    px_gather(&visit, dest, source,
+              &(struct px_blocks){.offsets = offsets,
+                                  .by_nodes = px_by_nodes(team, px_coll.tuning.fcollect)});
     px_leave();
 }

@@ -13,7 +13,7 @@
 
 size_t px_scratch_landing(void)
 {
-    size_t bytes = px_coll.setup.env ? px_coll.setup.env->reduce_scratch_size : 0;
+    size_t bytes = px_coll.setup.env->reduce_scratch_size;
     return bytes > PX_PIECE ? bytes & ~(size_t)(PX_CACHE_LINE - 1) : PX_PIECE;
 }
 

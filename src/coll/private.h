@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "src/coll/coll.h"
+#include "src/coll/tune.h"
 #include "src/transport/control.h"
 #include "src/transport/move.h"
 #include "src/transport/wait.h"
@@ -94,8 +95,8 @@ struct px_coll_state {
     struct px_control *control; /* my own */
     struct px_team **teams;     /* [max_teams], by slot number */
     uint32_t last_epoch;        /* the highest of any destroyed team: new ones start after it */
-    uint32_t direct_max;        /* largest team that meets each to each */
-    const uint32_t *group_of;   /* [n_pes]: node, or the PE itself where nothing is mapped */
+    struct px_tuning tuning;
+    const uint32_t *group_of; /* [n_pes]: node, or the PE itself where nothing is mapped */
 };
 extern struct px_coll_state px_coll;
 
@@ -109,6 +110,8 @@ struct px_visit {
 };
 
 /* visit.c */
+void px_announce(int32_t handle,
+                 const struct px_call *call); /* where this PE is, without a visit yet */
 struct px_visit px_enter(struct px_team *team, const struct px_call *call);
 void px_leave(void);
 void px_visit_since(void); /* the wait takes long: note the time */
@@ -120,6 +123,12 @@ static inline void px_next_meeting(struct px_visit *visit)
     uint32_t epoch = ++visit->team->epoch;
     visit->parity = epoch & 1;
     visit->value = (uint64_t)epoch << 32 | visit->digest;
+}
+
+/* Whether an algorithm over two levels serves the team. */
+static inline bool px_by_nodes(const struct px_team *team, enum px_levels levels)
+{
+    return levels == PX_LEVELS_AUTO ? team->shape == PX_SHAPE_TWO_LEVEL : levels == PX_LEVELS_TWO;
 }
 
 /* meet.c */
@@ -160,7 +169,8 @@ static inline size_t px_direct_cell(const struct px_team *team)
 }
 static inline bool px_direct_fits(const struct px_team *team, size_t bytes)
 {
-    return team->shape == PX_SHAPE_DIRECT && bytes <= px_direct_cell(team);
+    return team->shape == PX_SHAPE_DIRECT && bytes <= px_direct_cell(team) &&
+           bytes <= px_coll.tuning.short_bytes;
 }
 /* Member i gets `source + i * stride`; call px_direct_take for every member afterwards. */
 void px_direct_hand(struct px_visit *visit, const void *source, size_t stride, size_t bytes);
@@ -171,6 +181,8 @@ struct px_blocks {
     size_t bytes;            /* of every block, or ... */
     const uint64_t *offsets; /* ... [size + 1] where each begins in dest */
     bool in_place;           /* a member's block lies at its offset of `from`, not at its start */
+    bool have_all;           /* this PE has all blocks already: it only serves others */
+    bool by_nodes;           /* two levels */
 };
 /* Room for offsets; ends the job when there is none. */
 uint64_t *px_offsets(struct px_team *team, const char *call);

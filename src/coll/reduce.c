@@ -140,11 +140,9 @@ static void reduce_two_levels(struct px_visit *visit, struct px_pieces *p)
         offsets[i + 1] = px_range_of(p->elements, p->width, team->size, i).end * p->width;
     offsets[0] = 0;
     px_meet(visit);
-    px_gather(visit, p->dest, p->dest, &(struct px_blocks){.offsets = offsets, .in_place = true});
+    px_gather(visit, p->dest, p->dest,
+              &(struct px_blocks){.offsets = offsets, .in_place = true, .by_nodes = true});
 }
-
-/* Folds of a few elements each cost one meeting; the long way costs this many. */
-#define SHORT_FOLDS 4
 
 void px_reduce(struct px_team *team, void *dest, const void *source, size_t count,
                struct px_arithmetic arithmetic, const struct px_call *call)
@@ -159,11 +157,12 @@ void px_reduce(struct px_team *team, void *dest, const void *source, size_t coun
                                .elements = count};
     if (px_direct_fits(team, count * width)) {
         reduce_direct(&visit, dest, source, count, arithmetic);
-    } else if (team->shape != PX_SHAPE_DIRECT && count * width <= SHORT_FOLDS * px_fold_max(team)) {
+    } else if (team->shape != PX_SHAPE_DIRECT &&
+               count * width <= PX_SHORT_FOLDS * px_fold_max(team)) {
         reduce_short(&visit, dest, source, count, arithmetic);
     } else {
         (void)px_scratch(team, call->name);
-        if (team->shape == PX_SHAPE_TWO_LEVEL)
+        if (px_by_nodes(team, px_coll.tuning.reduce))
             reduce_two_levels(&visit, &pieces);
         else
             reduce_one_level(&visit, &pieces);

@@ -11,7 +11,8 @@
 
 #define TREE_ROUNDS (PX_LINE_DOWN - PX_LINE_UP)
 #define STEPS_MAX                                                                                  \
-    (2 * (PX_LINES + PX_LINE_UP)) /* of any shape: direct 2 * 31, else rounds up, across and down  \
+    (2 *                                                                                           \
+     (PX_LINES + PX_LINE_UP)) /* of any shape: direct 2 * 31, else rounds up, across and down  \
                                    */
 
 /* A group number for each node seen, in order of first sight. */
@@ -178,7 +179,7 @@ static enum px_shape choose(const struct px_team *team)
     bool one_level = team->n_groups == 1 || team->n_groups == team->size;
     if (!one_level)
         return PX_SHAPE_TWO_LEVEL;
-    return team->size <= px_coll.direct_max ? PX_SHAPE_DIRECT : PX_SHAPE_DISSEMINATION;
+    return team->size <= px_coll.tuning.direct_max ? PX_SHAPE_DIRECT : PX_SHAPE_DISSEMINATION;
 }
 
 void px_lay_steps(struct px_team *team)

@@ -12,8 +12,7 @@
 
 #include "src/env/env.h"
 
-#define DIRECT_MAX_DEFAULT 8
-#define GENERATIONS        0x3fff
+#define GENERATIONS 0x3fff
 
 struct px_coll_state px_coll;
 
@@ -218,7 +217,7 @@ static px_status make_tables(struct px_error *error)
                             n_pes);
     for (uint32_t pe = 0; pe < n_pes; pe++)
         identity[pe] = pe;
-    bool unmapped = px_coll.setup.env && px_coll.setup.env->disable_p2p;
+    bool unmapped = px_coll.setup.env->disable_p2p;
     px_coll.group_of = unmapped ? identity : px_coll.setup.node_of;
     return PX_OK;
 }
@@ -231,7 +230,7 @@ px_status px_coll_open(const struct px_coll_setup *setup, struct px_error *error
     px_coll = (struct px_coll_state){
         .setup = *setup,
         .control = (struct px_control *)setup->base,
-        .direct_max = DIRECT_MAX_DEFAULT,
+        .tuning = px_tune(setup->env),
     };
     uint32_t *list = malloc(2 * setup->n_pes * sizeof(*list));
     px_status status = make_tables(error);

@@ -166,8 +166,10 @@ int px_team_join(uint64_t id, uint32_t size, uint32_t index, struct px_team **te
     uint32_t *list = malloc(size * sizeof(*list));
     if (!list)
         px_fatal(1, "%s: no memory for a team of %u PEs", call->name, size);
+    px_announce(-1, call);
     px_status status = sign_in(id, size, index, call->name, &error);
     if (status != PX_OK) {
+        px_leave();
         px_warn("%s: %s", call->name, error.text);
         free(list);
         return PX_TEAM_REFUSED;

@@ -86,17 +86,28 @@ static inline uint32_t digest_of(const struct px_call *call, uint32_t hash)
     return (uint32_t)(sum >> 32);
 }
 
+static inline void announce(int32_t handle, const struct px_call *call, const struct name *name)
+{
+    struct px_where *where = &px_coll.control->where;
+    memcpy(where->call, name->text, sizeof(where->call));
+    memcpy(where->arguments, call->arguments, sizeof(where->arguments));
+    where->team = handle;
+    atomic_store_explicit(&where->since_ns, 0, memory_order_relaxed);
+    uint64_t sequence = atomic_load_explicit(&where->sequence, memory_order_relaxed);
+    atomic_store_explicit(&where->sequence, sequence | 1, memory_order_release);
+}
+
+void px_announce(int32_t handle, const struct px_call *call)
+{
+    struct name spare;
+    announce(handle, call, find_name(call->name, &spare));
+}
+
 struct px_visit px_enter(struct px_team *team, const struct px_call *call)
 {
     struct name spare;
     const struct name *name = find_name(call->name, &spare);
-    struct px_where *where = &px_coll.control->where;
-    memcpy(where->call, name->text, sizeof(where->call));
-    memcpy(where->arguments, call->arguments, sizeof(where->arguments));
-    where->team = team->handle;
-    atomic_store_explicit(&where->since_ns, 0, memory_order_relaxed);
-    uint64_t sequence = atomic_load_explicit(&where->sequence, memory_order_relaxed);
-    atomic_store_explicit(&where->sequence, sequence | 1, memory_order_release);
+    announce(team->handle, call, name);
     return (struct px_visit){.team = team, .call = call, .digest = digest_of(call, name->hash)};
 }
 

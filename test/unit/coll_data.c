@@ -325,6 +325,29 @@ CASE(reduce)
 CASE(reducescatter)
 CASE(scan)
 
+/* What the environment can force: nothing short, nothing direct, levels the other way round. */
+static void other_algorithms_agree_too(void **state)
+{
+    static const char *const settings[][2] = {
+        {"NVSHMEM_TEAM_DIRECT_MAX", "2"},       {"NVSHMEM_COLL_SHORT_SIZE", "16"},
+        {"NVSHMEM_REDUCE_ALGO", "two-level"},   {"NVSHMEM_BCAST_ALGO", "two-level"},
+        {"NVSHMEM_FCOLLECT_ALGO", "two-level"}, {"NVSHMEM_REDUCE_SCRATCH_SIZE", "16"},
+    };
+    static coll_body_fn *const bodies[] = {body_broadcast, body_fcollect, body_collect, body_reduce,
+                                           body_scan};
+    size_t n = sizeof(settings) / sizeof(settings[0]);
+    for (size_t i = 0; i < n; i++)
+        setenv(settings[i][0], settings[i][1], 1);
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        over_layouts(bodies[i]);
+    for (size_t i = 0; i < n; i++)
+        setenv(settings[i][0], strstr(settings[i][0], "ALGO") ? "one-level" : settings[i][1], 1);
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        over_layouts(bodies[i]);
+    for (size_t i = 0; i < n; i++)
+        unsetenv(settings[i][0]);
+}
+
 /* Sums that round: whatever the order is, it is the same for all. */
 static void sum_fractions(void *arg)
 {
@@ -362,6 +385,7 @@ int main(void)
         cmocka_unit_test(reduce_agrees_with_the_model),
         cmocka_unit_test(reducescatter_agrees_with_the_model),
         cmocka_unit_test(scan_agrees_with_the_model),
+        cmocka_unit_test(other_algorithms_agree_too),
         cmocka_unit_test(sums_have_the_same_bits_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,8 +115,12 @@ static _Noreturn void be_pe(const struct coll_world *world, const int *fds, size
     px_wait_policy.sleeping = &control->sleeping;
     px_wait_policy.spin_turns = sysconf(_SC_NPROCESSORS_ONLN) < (long)world_size ? 0 : 4000;
 
-    struct px_env env = {.disable_p2p = world->disable_p2p, .shuffle_seed = (long)world->seed};
+    struct px_env env;
     struct px_error error = PX_ERROR_INIT;
+    if (px_env_read(&env, &error) != PX_OK)
+        world_failed(__FILE__, __LINE__, error.text);
+    env.disable_p2p = world->disable_p2p;
+    env.shuffle_seed = (long)world->seed;
     open_remote(&env);
     const struct px_coll_setup setup = {
         .my_pe = world_pe,
