@@ -127,6 +127,7 @@ function add_function(pattern, page, proto, body, word, t,    name, typed, open)
     f_scope[functions] = scope
     f_page[functions] = page
     f_section[functions] = in_section
+    typed_in[in_section] += t > 0
     f_type[functions] = t
     open = index(proto, "(")
     f_return[functions] = substitute(substr(proto, 1, open - 1), t, word, name)
@@ -237,7 +238,9 @@ function call(f,    text) {
 }
 
 function definitions(    f) {
-    print COMMENT "\n#include \"config.h\"\n#include \"src/api/entry.h\"\n#include \"src/api/" section ".h\""
+    print COMMENT "\n#include \"config.h\"\n#include \"src/api/entry.h\""
+    if (typed_in[section])
+        print "#include \"src/api/" section ".h\""
     print "#include \"pnvshmem.h\"\n\n#pragma GCC visibility push(default)\n"
     for (f = 1; f <= functions; f++)
         if (f_section[f] == section)

@@ -17,7 +17,7 @@
 /* The one branch of the hot path: 0 while the library is up and no checks are asked for. */
 #define PX_GATE_DOWN  1u /* not initialised, or finalised, or initialisation failed */
 #define PX_GATE_CHECK 2u /* NVSHMEM_CHECK */
-extern unsigned px_gate;
+extern unsigned px_gate __attribute__((visibility("hidden")));
 
 enum px_life { PX_LIFE_NEW, PX_LIFE_UP, PX_LIFE_FINALIZED, PX_LIFE_FAILED };
 
@@ -56,7 +56,7 @@ int px_start_with(const struct px_start *how, const char *call);
 /* Keep the first error of the program's life for nvshmem_error_check; `code` is an nvshmemx_status. */
 void px_world_note_error(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ends the job with a message that names `call` unless the library is up; after a failed init it repeats the cause. */
+/* describe.c: ends the job with a message that names `call` unless the library is up; after a failed init it repeats the cause. */
 void px_world_refuse_down(const char *call);
 static inline void px_world_require_up(const char *call)
 {
@@ -64,7 +64,7 @@ static inline void px_world_require_up(const char *call)
         px_world_refuse_down(call);
 }
 
-/* What an address is, in words: private memory, a peer's window, a freed block ... with the heap's bounds. */
+/* describe.c: what an address is, in words: private memory, a peer's window, a freed block ... with the heap's bounds. */
 void px_world_describe(const void *address, char *text, size_t size);
 
 /* A PE in words: "PE 3 (node1)". Returns text. */

@@ -24,7 +24,7 @@ struct px_peers {
     bool any_remote;
     struct px_control *control; /* mine, where the window starts; NULL before there is one */
 };
-extern struct px_peers px_peers;
+extern struct px_peers px_peers __attribute__((visibility("hidden"))); /* no detour by the GOT */
 
 static inline bool px_is_mapped(uint32_t pe)
 {
