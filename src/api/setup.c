@@ -52,9 +52,12 @@ static int start(const struct px_start *how, const char *call, bool fatal)
             hooked = atexit(at_exit) == 0;
         return NVSHMEMX_SUCCESS;
     }
+    if (fatal && px_world.said_elsewhere)
+        px_fatal_said_elsewhere(1, "%s: %s", call, error.text);
     if (fatal)
         px_fatal(1, "%s: %s", call, error.text);
-    px_warn_once_per_node("%s: %s", call, error.text);
+    if (!px_world.said_elsewhere)
+        px_warn_once_per_node("%s: %s", call, error.text);
     px_world_note_error(code_of(status), "%s: %s", call, error.text);
     return code_of(status);
 }

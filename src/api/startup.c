@@ -97,9 +97,11 @@ static uint32_t usable_transports(struct px_startup *startup)
                 (size_t)snprintf(startup->refused + used, sizeof(startup->refused) - used,
                                  "%s%s: %s", used ? "; " : "", px_transports[i]->name, why.text);
     }
-    if (!used)
-        snprintf(startup->refused, sizeof(startup->refused), "NVSHMEM_REMOTE_TRANSPORT is %s",
-                 px_world.env.remote_transport);
+    if (!mask && !used)
+        snprintf(startup->refused, sizeof(startup->refused), "%s",
+                 strcmp(px_world.env.remote_transport, "auto") == 0
+                     ? "this build has none (it needs libfabric or libibverbs)"
+                     : "NVSHMEM_REMOTE_TRANSPORT names none that this build has");
     return mask;
 }
 
@@ -255,19 +257,18 @@ static void fill_deltas(const struct px_startup *startup)
 
 static px_status no_common_transport(const struct px_startup *startup, struct px_error *error)
 {
+    if (!startup->cards[startup->facts->rank].transports)
+        return px_error_set(error, PX_ERR_UNREACHABLE, "no transport to other nodes works here: %s", startup->refused);
     for (uint32_t pe = 0; pe < startup->facts->size; pe++) {
+        if (startup->cards[pe].transports)
+            continue;
         char name[128];
-        if (!startup->cards[pe].transports)
-            return px_error_set(error, PX_ERR_UNREACHABLE,
-                                "no transport reaches other nodes from %s%s%s",
-                                px_world_pe_name(pe, name, sizeof(name)),
-                                pe == startup->facts->rank ? ": " : ": its own messages say why",
-                                pe == startup->facts->rank ? startup->refused : "");
+        return px_error_set(error, PX_ERR_UNREACHABLE, "no transport to other nodes works on %s",
+                            px_world_pe_name(pe, name, sizeof(name)));
     }
-    return px_error_set(
-        error, PX_ERR_UNREACHABLE,
-        "no transport works on all nodes: name one with NVSHMEM_REMOTE_TRANSPORT (here: %s)",
-        startup->refused);
+    return px_error_set(error, PX_ERR_UNREACHABLE,
+                        "no transport works on all nodes: set NVSHMEM_REMOTE_TRANSPORT to see why one does not%s%s",
+                        startup->refused[0] ? "; refused here: " : "", startup->refused);
 }
 
 /* The first transport of the list that works everywhere: the same on all PEs, as all see the same cards. */
@@ -337,9 +338,11 @@ static px_status judge(const struct px_startup *startup, bool last, struct px_er
         char name[128];
         if (verdict->status == PX_OK)
             continue;
-        if (verdict->status != PX_ERR_UNREACHABLE || last)
+        if (verdict->status != PX_ERR_UNREACHABLE || last) {
+            px_world.said_elsewhere = pe != startup->facts->rank;
             return px_error_set(error, verdict->status, "%s: %s",
                                 px_world_pe_name(pe, name, sizeof(name)), verdict->text);
+        }
         again = true;
     }
     return again ? PX_ERR_UNREACHABLE : PX_OK;

@@ -83,6 +83,13 @@ static void abort_job(int exit_status, const char *message)
         px_boot_abort(px_world.boot, exit_status, message);
 }
 
+/* Programs' memory starts on a large page. */
+static size_t control_bytes(uint32_t max_teams, uint32_t n_pes)
+{
+    size_t bytes = PX_CONTROL_BYTES + px_coll_control_bytes(max_teams, n_pes);
+    return (bytes + PX_HEAP_UNIT - 1) / PX_HEAP_UNIT * PX_HEAP_UNIT;
+}
+
 static px_status create_heap(struct px_error *error)
 {
     const struct px_env *env = &px_world.env;
@@ -95,8 +102,7 @@ static px_status create_heap(struct px_error *error)
     struct px_heap_options options = {
         .size = heap_size(env),
         .max_size = limit,
-        .control_bytes =
-            PX_CONTROL_BYTES + px_coll_control_bytes((uint32_t)env->max_teams, facts->size),
+        .control_bytes = control_bytes((uint32_t)env->max_teams, facts->size),
         .rank = facts->rank,
         .local_size = facts->local_size,
         .job = facts->job,
@@ -200,7 +206,8 @@ static px_status watch_peers(struct px_error *error)
 static void say_hello(void)
 {
     const struct px_boot_facts *facts = px_world.facts;
-    if (facts->rank == 0 && (px_world.env.version || px_log_level >= PX_LOG_VERSION))
+    bool version = px_world.env.version || strcmp(px_world.env.debug, "NONE") != 0;
+    if (facts->rank == 0 && version)
         px_log_line("pxshmem %s, %s%s%s", PACKAGE_VERSION, facts->client_version,
                     facts->server_version[0] ? ", server " : "", facts->server_version);
     for (size_t i = 0; facts->rank == 0 && px_world.env.info && i < px_env_row_count; i++) {
@@ -258,6 +265,7 @@ static void close_boot(void)
 px_status px_world_start(const struct px_start *start, struct px_error *error)
 {
     struct px_error mine = PX_ERROR_INIT;
+    px_world.said_elsewhere = false;
     px_status status = read_settings(&mine);
     struct px_boot_options boot = {
         .backend = status == PX_OK ? boot_backend(&px_world.env) : "auto",

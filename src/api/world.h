@@ -33,6 +33,7 @@ struct px_world {
     struct px_control *control; /* mine, in the window */
     uint32_t *pids;             /* [size] as their owners see them; 0 = not known */
     struct px_error failure;    /* of the last init that failed */
+    bool said_elsewhere;        /* another PE failed and says so */
     int first_error;            /* for nvshmem_error_check; 0 = none */
     char first_error_text[512];
     pthread_mutex_t setup_lock; /* init, finalise */

@@ -259,20 +259,38 @@ void px_warn_once_per_node(const char *format, ...)
     errno = saved;
 }
 
-void px_fatal(int exit_status, const char *format, ...)
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static _Noreturn void end_job(int exit_status, bool quiet, const char *format, va_list args)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&once); /* never released: the first fatal message of the process is the last */
     char text[LINE_MAX_BYTES - 128];
-    va_list args;
-    va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (px_log_first_on_node(text))
+    if (!quiet && px_log_first_on_node(text)) {
         emit(text, true);
-    else
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* who printed it also ends the job */
+        pause_ms(200); /* PEs that fail with the same words now find the name taken */
+    } else {
+        pause_ms(1000); /* whoever says it also ends the job */
+    }
     if (log_state.abort_job)
         log_state.abort_job(exit_status, text);
     _exit(exit_status);
+}
+
+void px_fatal(int exit_status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    end_job(exit_status, false, format, args);
+}
+
+void px_fatal_said_elsewhere(int exit_status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    end_job(exit_status, true, format, args);
 }

@@ -64,4 +64,8 @@ bool px_log_first_on_node(const char *text);
 /* One message per cause and node, then the job ends with exit_status (non-zero). Never returns. */
 _Noreturn void px_fatal(int exit_status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for a failure that another PE has said: silent, and it gives that PE the time to say it. */
+_Noreturn void px_fatal_said_elsewhere(int exit_status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif
