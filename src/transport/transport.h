@@ -44,6 +44,8 @@ struct px_amo {
 struct px_transport_setup {
     uint32_t rank, size;
     uint32_t threads;          /* 1 when several threads may call at once */
+    uint32_t local_rank;       /* among the PEs of the node: deals devices */
+    const char *nics;          /* RDMA devices near this PE, NAME[:PORT],...; NULL or "" where that is not known */
     uint32_t progress_cpus;    /* how many processors this PE may use: 1 = do not spin in a helper thread */
     uintptr_t base;            /* the symmetric window: control area and heap, [base, base + span) */
     size_t span;               /* address space of the window */
