@@ -5,9 +5,12 @@
 
 #include <strings.h>
 
-extern const struct px_transport_ops px_transport_ofi, px_transport_shuffle;
+extern const struct px_transport_ops px_transport_verbs, px_transport_ofi, px_transport_shuffle;
 
 const struct px_transport_ops *const px_transports[] = {
+#if PX_HAVE_LIBIBVERBS
+    &px_transport_verbs,
+#endif
 #if PX_HAVE_LIBFABRIC
     &px_transport_ofi,
 #endif

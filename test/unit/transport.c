@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -62,8 +63,11 @@ static void fill(char *bytes, size_t count, uint64_t seed)
 
 static void wait_word(struct pes *pe, const uint64_t *word, uint64_t at_least)
 {
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < at_least)
+    for (unsigned turn = 1; __atomic_load_n(word, __ATOMIC_ACQUIRE) < at_least; turn++) {
         pe->ops->progress(pe->self);
+        if (turn % 16 == 0)
+            sched_yield(); /* there may be more PEs than processors */
+    }
 }
 
 static const size_t sizes[] = {1,     2,     3,      4,      7,      8,       9,       31,
