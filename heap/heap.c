@@ -82,7 +82,7 @@ static px_status make_memory(struct px_heap *heap, struct px_error *error)
                                              .numa_node = heap->options.numa_node,
                                              .control_bytes = heap->control_bytes};
     px_status status =
-        heap->ops->create(&wanted, heap->control_bytes + heap->size, &heap->memory, error);
+        heap->ops->create(&wanted, heap->control_bytes + heap->initial, &heap->memory, error);
     if (status != PX_OK)
         return status;
     return heap->ops->attach(heap->memory, heap->ops->descriptor(heap->memory), heap->control_bytes,
@@ -118,14 +118,14 @@ px_status px_heap_create(const struct px_heap_options *options, struct px_heap *
     heap->options = *options;
     heap->ops = &px_memory_host;
     heap->control_bytes = px_round_up(options->control_bytes, PAGE);
-    heap->size = px_round_up(options->size, PAGE);
+    heap->initial = px_round_up(options->size, PAGE);
     heap->span_cap = SIZE_MAX;
     status = make_memory(heap, error);
     if (status == PX_OK)
-        status = check_limits(heap, heap->size, error);
+        status = check_limits(heap, heap->initial, error);
     if (status == PX_OK)
         status = make_share(heap, error);
-    if (status == PX_OK && px_alloc_create(heap->size, &heap->alloc) != PX_OK)
+    if (status == PX_OK && px_alloc_create(heap->initial, &heap->alloc) != PX_OK)
         status = px_error_errno(error, ENOMEM, "books of the allocator");
     if (status != PX_OK) {
         px_heap_destroy(heap);
@@ -175,7 +175,7 @@ uint64_t px_heap_nonce(const struct px_heap *heap)
 
 size_t px_heap_least_span(const struct px_heap *heap)
 {
-    return px_round_up(heap->control_bytes + heap->size, PX_HEAP_UNIT);
+    return px_round_up(heap->control_bytes + heap->initial, PX_HEAP_UNIT);
 }
 
 static px_status choose_span(const struct px_heap *heap, size_t *span, struct px_error *error)
@@ -184,7 +184,7 @@ static px_status choose_span(const struct px_heap *heap, size_t *span, struct px
     size_t least = px_heap_least_span(heap), room = px_limits_address_space(least * n);
     if (room != SIZE_MAX && heap->base) /* what this heap has mapped already can be used again */
         room += heap->span * (1 + (size_t)heap->n_peers);
-    size_t found = px_offer_span(heap->size, heap->options.max_size, heap->control_bytes,
+    size_t found = px_offer_span(heap->initial, heap->options.max_size, heap->control_bytes,
                                  heap->limits.physical, room, n);
     if (found > heap->span_cap)
         found = heap->span_cap;
@@ -277,6 +277,14 @@ px_status px_heap_place(struct px_heap *heap, uintptr_t base, size_t span, struc
 
 /* --- facts and growth --- */
 
+/* What all PEs have: the allocator's size. The file may be larger where a growth that failed elsewhere succeeded. */
+static size_t agreed_size(const struct px_heap *heap)
+{
+    struct px_alloc_stats stats;
+    px_alloc_stats(heap->alloc, &stats);
+    return stats.size;
+}
+
 void px_heap_facts(const struct px_heap *heap, struct px_heap_facts *facts)
 {
     *facts = (struct px_heap_facts){
@@ -284,7 +292,7 @@ void px_heap_facts(const struct px_heap *heap, struct px_heap_facts *facts)
         .data = heap->base ? heap->base + heap->control_bytes : 0,
         .span = heap->span,
         .control_bytes = heap->control_bytes,
-        .size = heap->size,
+        .size = agreed_size(heap),
         .max_size = heap->span > heap->control_bytes ? heap->span - heap->control_bytes : 0,
         .fd = heap->ops->descriptor(heap->memory),
     };
@@ -300,9 +308,9 @@ void px_heap_where(const struct px_heap *heap, const void *pointer, struct px_he
     if (address - heap->base < heap->span) {
         size_t offset = address - heap->base;
         where->rank = heap->options.rank;
-        where->kind = offset < heap->control_bytes                ? PX_HEAP_CONTROL
-                      : offset - heap->control_bytes < heap->size ? PX_HEAP_MINE
-                                                                  : PX_HEAP_MINE_UNUSED;
+        where->kind = offset < heap->control_bytes                       ? PX_HEAP_CONTROL
+                      : offset - heap->control_bytes < agreed_size(heap) ? PX_HEAP_MINE
+                                                                         : PX_HEAP_MINE_UNUSED;
         return;
     }
     for (uint32_t i = 0; i < heap->n_peers; i++) {
@@ -345,14 +353,12 @@ static px_status check_window(const struct px_heap *heap, size_t size, struct px
 px_status px_heap_grow(struct px_heap *heap, size_t new_size, struct px_error *error)
 {
     px_status status = check_window(heap, new_size, error);
-    if (status != PX_OK || new_size <= heap->size)
+    if (status != PX_OK || new_size <= agreed_size(heap))
         return status;
     size_t size = px_round_up(new_size, PAGE);
     status = check_limits(heap, size, error);
     if (status == PX_OK)
         status = heap->ops->grow(heap->memory, heap->control_bytes + size, error);
-    if (status == PX_OK)
-        heap->size = size;
     return status;
 }
 
@@ -363,18 +369,16 @@ void px_heap_clear(struct px_heap *heap, size_t offset, size_t length)
 
 px_status px_heap_reset(struct px_heap *heap, size_t new_size, struct px_error *error)
 {
-    size_t size = px_round_up(new_size, PAGE), before = heap->size;
+    size_t agreed = agreed_size(heap), size = px_round_up(new_size, PAGE);
     px_status status = check_window(heap, size, error);
     if (status == PX_OK)
         status = check_limits(heap, size, error);
-    if (status != PX_OK)
-        size = before;
-    struct px_error second = PX_ERROR_INIT;
-    px_status done = heap->ops->reset(heap->memory, heap->control_bytes, heap->control_bytes + size,
-                                      status == PX_OK ? error : &second);
-    if (done != PX_OK)
-        size = before;
-    heap->size = size;
-    px_alloc_reset(heap->alloc, size);
-    return status != PX_OK ? status : done;
+    if (status == PX_OK)
+        status =
+            heap->ops->reset(heap->memory, heap->control_bytes, heap->control_bytes + size, error);
+    else /* empty it all the same, so that the next step starts from the same on all PEs */
+        (void)heap->ops->reset(heap->memory, heap->control_bytes, heap->control_bytes + agreed,
+                               NULL);
+    px_alloc_reset(heap->alloc, status == PX_OK ? size : agreed);
+    return status;
 }

@@ -133,8 +133,8 @@ void px_heap_detach(struct px_heap *heap, uint32_t rank);
  * hot path. */
 intptr_t px_heap_delta(const struct px_heap *heap, uint32_t rank);
 
-/* Facts. `data` is base + control_bytes, where programs' memory starts; `size` is how much of it
- * exists here. */
+/* Facts. `data` is base + control_bytes, where programs' memory starts; `size` is the allocator's:
+ * what all PEs have. */
 struct px_heap_facts {
     uintptr_t base, data;
     size_t span, control_bytes, size, max_size; /* max_size = span - control_bytes */
@@ -178,7 +178,8 @@ void px_heap_clear(struct px_heap *heap, size_t offset, size_t length);
 
 /* Reinit: the same base, all allocations forgotten, memory given back and zero again, the control
  * area kept, a new size. Barrier before and after; network registrations of the heap must have been
- * dropped before. On error nothing is left allocated but the former size remains. */
+ * dropped before. On error the heap is emptied too, but keeps its size: so when it failed on some
+ * PE, those where it succeeded call it again with the former size, and all agree again. */
 px_status px_heap_reset(struct px_heap *heap, size_t new_size, struct px_error *error);
 
 /* Unmap everything. NULL is harmless; errno is kept. */

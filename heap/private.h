@@ -111,7 +111,7 @@ struct px_heap_mapping {
 
 struct px_heap {
     struct px_heap_options options;
-    size_t control_bytes, size;
+    size_t control_bytes, initial; /* initial: size of the heap at start, in whole pages */
     const struct px_memory_ops *ops;
     void *memory;
     struct px_alloc *alloc;

@@ -225,10 +225,14 @@ static px_status resize_pool(size_t size, const struct px_call *call, struct px_
     px_barrier(world, call);
     if (px_peers.any_remote)
         px_peers.remote->drop_memory(px_peers.remote_self, px_world.memory.control_bytes);
+    size_t former = px_world.memory.size;
     px_status status = px_heap_reset(px_world.heap, size, error);
     bool all = px_agree_min(world, status == PX_OK, call) == 1;
-    if (!all && status == PX_OK)
+    if (!all && status == PX_OK) { /* where it failed the former size remained: go back to it */
+        if (px_heap_reset(px_world.heap, former, error) != PX_OK)
+            px_fatal(1, "%s: going back to %zu bytes: %s", call->name, former, error->text);
         status = px_error_set(error, PX_ERR_NO_MEMORY, "another PE cannot get %zu bytes", size);
+    }
     px_heap_facts(px_world.heap, &px_world.memory);
     if (px_peers.any_remote) {
         struct px_error network = PX_ERROR_INIT;

@@ -204,6 +204,40 @@ static void whole_story(void **state)
     assert_int_equal(pretend_run(4, plain_job), 0);
 }
 
+/* What succeeded here but not elsewhere must leave no trace in what PEs have to agree about. */
+static void quarrel_job(struct pretend *job, uint32_t rank)
+{
+    struct px_heap_options options = default_options(job, rank);
+    struct px_heap *heap = make(&options);
+    struct px_error error = PX_ERROR_INIT;
+    struct px_heap_facts facts;
+    struct rlimit limit = {.rlim_cur = 10 * MIB, .rlim_max = 10 * MIB};
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    if (rank == 1) /* PE 1 cannot grow */
+        pe_check(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+
+    px_status status = px_heap_grow(heap, px_heap_growth(heap, 20 * MIB, 0), &error);
+    pe_check(status == (rank == 1 ? PX_ERR_NO_MEMORY : PX_OK));
+    px_heap_facts(heap, &facts);
+    pe_check(facts.size == 8 * MIB);
+    pretend_barrier(job);
+
+    status = px_heap_reset(heap, 16 * MIB, &error);
+    pe_check(status == (rank == 1 ? PX_ERR_NO_MEMORY : PX_OK));
+    if (status == PX_OK)
+        pe_check(px_heap_reset(heap, 8 * MIB, &error) == PX_OK);
+    px_heap_facts(heap, &facts);
+    pe_check(facts.size == 8 * MIB);
+    pretend_barrier(job);
+    all_to_all(job, heap, rank, 7 * MIB);
+    px_heap_destroy(heap);
+}
+
+static void a_failure_elsewhere_leaves_no_difference(void **state)
+{
+    assert_int_equal(pretend_run(3, quarrel_job), 0);
+}
+
 static void passing_job(struct pretend *job, uint32_t rank)
 {
     struct px_heap_options options = default_options(job, rank);
@@ -766,6 +800,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_story),
+        cmocka_unit_test(a_failure_elsewhere_leaves_no_difference),
         cmocka_unit_test(one_without_direct_way_makes_all_pass),
         cmocka_unit_test(works_under_a_strict_filter),
         cmocka_unit_test(an_unforeseen_refusal_costs_one_round),
