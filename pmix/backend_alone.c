@@ -48,8 +48,7 @@ static px_status alone_put(struct px_boot *boot, const char *key, const void *da
     return PX_OK;
 }
 
-static px_status alone_fence(struct px_boot *boot, uint32_t sequence, bool collect,
-                             struct px_error *error)
+static px_status alone_fence(struct px_boot *boot, bool collect, struct px_error *error)
 {
     return PX_OK;
 }
@@ -68,11 +67,6 @@ static px_status alone_get(struct px_boot *boot, uint32_t rank, const char *key,
     memcpy(data, item->data, item->length);
     *length = item->length;
     return PX_OK;
-}
-
-static void alone_arrivals(struct px_boot *boot, uint32_t sequence, enum px_arrival *state)
-{
-    state[0] = PX_ARRIVED;
 }
 
 /* The caller leaves the process with its status. */
@@ -95,7 +89,6 @@ const struct px_backend px_backend_alone = {
     .put = alone_put,
     .fence = alone_fence,
     .get = alone_get,
-    .arrivals = alone_arrivals,
     .abort = alone_abort,
     .close = alone_close,
 };

@@ -274,24 +274,10 @@ static px_status pmix_put(struct px_boot *boot, const char *key, const void *dat
     return px_pmix_status(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put", error);
 }
 
-/* Each PE leaves a mark before it waits; after a timeout the marks that are not there name the
- * missing. */
-static void mark_name(const struct px_boot *boot, uint32_t sequence, char key[PX_BOOT_KEY_MAX])
+static px_status pmix_fence(struct px_boot *boot, bool collect, struct px_error *error)
 {
-    snprintf(key, PX_BOOT_KEY_MAX, "px%u.m%u", boot->epoch, sequence);
-}
-
-static px_status pmix_fence(struct px_boot *boot, uint32_t sequence, bool collect,
-                            struct px_error *error)
-{
-    char key[PX_BOOT_KEY_MAX];
-    mark_name(boot, sequence, key);
-    px_status status = pmix_put(boot, key, "", 1, error);
-    if (status == PX_OK)
-        status = px_pmix_status(PMIx_Commit(), "PMIx_Commit", error);
-    if (status != PX_OK)
-        return status;
-    return px_pmix_fence(boot, &session.me, collect, error);
+    px_status status = px_pmix_status(PMIx_Commit(), "PMIx_Commit", error);
+    return status == PX_OK ? px_pmix_fence(boot, &session.me, collect, error) : status;
 }
 
 static px_status pmix_get(struct px_boot *boot, uint32_t rank, const char *key, void *data,
@@ -301,11 +287,9 @@ static px_status pmix_get(struct px_boot *boot, uint32_t rank, const char *key, 
                              error);
 }
 
-static void pmix_arrivals(struct px_boot *boot, uint32_t sequence, enum px_arrival *state)
+static void pmix_arrivals(const struct px_boot *boot, const char *mark, enum px_arrival *state)
 {
-    char key[PX_BOOT_KEY_MAX];
-    mark_name(boot, sequence, key);
-    px_pmix_find_marks(&session.me, boot->facts.rank, boot->facts.size, key, state);
+    px_pmix_find_marks(&session.me, boot->facts.rank, boot->facts.size, mark, state);
 }
 
 struct abort_call {

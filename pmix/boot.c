@@ -161,6 +161,8 @@ static px_status seal_and_put(struct px_boot *boot, const char *key, const char 
                                     .key = key};
     size_t size = px_record_seal(&label, data, length, record);
     px_status status = boot->backend->put(boot, wire, record, size, error);
+    if (status == PX_OK && wire != boot->mark)
+        memcpy(boot->mark, wire, PX_BOOT_KEY_MAX);
     free(record);
     return status;
 }
@@ -188,15 +190,30 @@ px_status px_boot_publish(struct px_boot *boot, const char *key, const void *dat
     return status;
 }
 
+/* After a timeout the missing are those whose last key before this meeting is nowhere to be found. Records serve as such
+ * marks, because launchers get slower with every key that they hold; PEs publish the same keys in the same order. */
+static px_status leave_mark(struct px_boot *boot, uint32_t meeting, struct px_error *error)
+{
+    char key[16];
+    if (*boot->mark || !boot->backend->arrivals)
+        return PX_OK;
+    snprintf(key, sizeof(key), "m%u", meeting);
+    px_status status = wire_key(boot, key, boot->mark, error);
+    return status == PX_OK ? seal_and_put(boot, key, boot->mark, "", 0, error) : status;
+}
+
 static px_status meet(struct px_boot *boot, bool collect, struct px_error *error)
 {
-    uint32_t meeting = ++boot->meetings;
-    px_status status = boot->backend->fence(boot, meeting, collect, error);
+    px_status status = leave_mark(boot, ++boot->meetings, error);
     if (status == PX_OK)
-        return PX_OK;
+        status = boot->backend->fence(boot, collect, error);
     if (status == PX_ERR_TIMEOUT)
-        px_missing_report(boot, meeting, error);
-    explain(boot, collect ? "exchanging records" : "meeting", error);
+        px_missing_report(boot, boot->mark, error);
+    else if (status != PX_OK)
+        px_missing_dead(boot, error);
+    if (status != PX_OK)
+        explain(boot, collect ? "exchanging records" : "meeting", error);
+    boot->mark[0] = '\0';
     return status;
 }
 
@@ -248,6 +265,10 @@ px_status px_boot_lookup(struct px_boot *boot, uint32_t rank, const char *key, v
                               boot->facts.size);
     else
         status = get_and_open(boot, rank, key, data, capacity, length, error);
+    if (status == PX_ERR_NOT_FOUND)
+        px_error_context(error, px_missing_is_dead(boot, rank)
+                                    ? "its process has ended"
+                                    : "it has not published it, or its process has ended");
     if (status != PX_OK) {
         px_error_context(error, "\"%s\" of PE %u on %s", key, rank,
                          rank < boot->facts.size ? px_boot_host(boot, boot->facts.node_of[rank])

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pmix/names.h"
@@ -154,35 +155,43 @@ static uint32_t count_of(const struct px_boot *boot, const enum px_arrival *stat
     return count;
 }
 
-static void list_absent(const struct px_boot *boot, const enum px_arrival *state, uint32_t absent,
+/* Returns whether one of them is on this node. */
+static bool list_absent(const struct px_boot *boot, const enum px_arrival *state, uint32_t absent,
                         struct px_text *text)
 {
     uint32_t named = 0;
+    bool any_local = false;
     for (uint32_t pe = 0; pe < boot->facts.size && named < NAMED_MAX; pe++) {
         if (state[pe] != PX_ABSENT)
             continue;
         px_text_add(text, "%sPE %u on %s", named++ ? ", " : "", pe,
                     px_boot_host(boot, boot->facts.node_of[pe]));
-        if (boot->facts.node_of[pe] == boot->facts.node)
-            describe_local(boot, pe, text);
+        if (boot->facts.node_of[pe] != boot->facts.node)
+            continue;
+        any_local = true;
+        describe_local(boot, pe, text);
     }
     if (absent > named)
         px_text_add(text, " and %u more", absent - named);
+    return any_local;
 }
 
-void px_missing_report(struct px_boot *boot, uint32_t meeting, struct px_error *error)
+void px_missing_report(const struct px_boot *boot, const char *mark, struct px_error *error)
 {
     struct px_text text = {.used = 0};
     enum px_arrival *state = calloc(boot->facts.size, sizeof(*state));
     if (state) {
-        boot->backend->arrivals(boot, meeting, state);
+        if (boot->backend->arrivals)
+            boot->backend->arrivals(boot, mark, state);
         state[boot->facts.rank] = PX_ARRIVED;
         ask_locally(boot, state);
         uint32_t absent = count_of(boot, state, PX_ABSENT);
         uint32_t unknown = count_of(boot, state, PX_ARRIVAL_UNKNOWN);
-        if (absent)
-            list_absent(boot, state, absent, &text);
-        else if (unknown)
+        if (absent) {
+            /* the missing PEs' own node knows more of them, so it may speak first */
+            if (!list_absent(boot, state, absent, &text))
+                nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+        } else if (unknown)
             px_text_add(&text, "PEs of other nodes");
         else
             px_text_add(&text, "nobody, all PEs were seen to come, so the launcher's servers");
@@ -192,4 +201,23 @@ void px_missing_report(struct px_boot *boot, uint32_t meeting, struct px_error *
                  "missing: %s did not come within %u s; all %u PEs must call it (the limit is "
                  "NVSHMEM_BOOTSTRAP_TIMEOUT)",
                  text.bytes, boot->timeout_s, boot->facts.size);
+}
+
+bool px_missing_is_dead(const struct px_boot *boot, uint32_t rank)
+{
+    return rank != boot->facts.rank && boot->facts.node_of[rank] == boot->facts.node &&
+           !is_here(boot, rank) && !find_task(rank);
+}
+
+void px_missing_dead(const struct px_boot *boot, struct px_error *error)
+{
+    struct px_text text = {.used = 0};
+    for (uint32_t i = 0; i < boot->facts.local_size; i++) {
+        uint32_t pe = boot->facts.local_ranks[i];
+        if (px_missing_is_dead(boot, pe))
+            px_text_add(&text, "%sPE %u on %s", text.used ? ", " : "", pe,
+                        px_boot_host(boot, boot->facts.node));
+    }
+    if (text.used)
+        px_error_context(error, "the processes of these PEs have ended: %s", text.bytes);
 }

@@ -20,15 +20,14 @@ struct px_backend {
     px_status (*open)(struct px_boot *boot, struct px_error *error);
     px_status (*put)(struct px_boot *boot, const char *key, const void *data, size_t length,
                      struct px_error *error);
-    /* Meeting number `sequence`, all PEs; `collect`: what was put so far reaches everybody.
-     * PX_ERR_TIMEOUT without text when the limit passes. */
-    px_status (*fence)(struct px_boot *boot, uint32_t sequence, bool collect,
-                       struct px_error *error);
+    /* A meeting of all PEs; `collect`: what was put so far reaches everybody. PX_ERR_TIMEOUT without text when the
+     * limit passes. */
+    px_status (*fence)(struct px_boot *boot, bool collect, struct px_error *error);
     px_status (*get)(struct px_boot *boot, uint32_t rank, const char *key, void *data,
                      size_t capacity, size_t *length, struct px_error *error);
-    /* After a fence timed out: who has come to meeting `sequence`? Leaves PX_ARRIVAL_UNKNOWN what
-     * it cannot find out. */
-    void (*arrivals)(struct px_boot *boot, uint32_t sequence, enum px_arrival *state);
+    /* After a fence timed out: who has put `mark`, which every PE puts just before it? Leaves PX_ARRIVAL_UNKNOWN what
+     * it cannot find out; NULL when it never can, then no marks are put. */
+    void (*arrivals)(const struct px_boot *boot, const char *mark, enum px_arrival *state);
     void (*abort)(struct px_boot *boot, int exit_status, const char *message);
     void (*close)(struct px_boot *boot);
 };
@@ -42,9 +41,10 @@ struct px_boot {
     char **hosts; /* [nodes], entries may be NULL */
     char server_version[64];
     unsigned timeout_s;
-    uint32_t epoch;     /* which open of this process */
-    uint32_t exchanges; /* finished ones */
-    uint32_t meetings;  /* fences entered, exchanges and barriers */
+    uint32_t epoch;             /* which open of this process */
+    uint32_t exchanges;         /* finished ones */
+    uint32_t meetings;          /* fences entered, exchanges and barriers */
+    char mark[PX_BOOT_KEY_MAX]; /* last key put since the last meeting, "" when none was */
     char (*published)[PX_BOOT_KEY_MAX];
     size_t n_published;
     int presence; /* socket whose name says "this PE has opened", -1 */
@@ -83,8 +83,12 @@ bool px_boot_has_failed(struct px_boot *boot);
 px_status px_boot_failure(struct px_boot *boot,
                           struct px_error *error); /* what it was: PX_ERR_PEER */
 
-/* missing.c: the text of a meeting that did not happen. */
-void px_missing_report(struct px_boot *boot, uint32_t meeting, struct px_error *error);
+/* missing.c: the text of a meeting that did not happen in time; and for one that broke, the PEs of this node whose
+ * processes are gone, put in front of the text that is there. */
+void px_missing_report(const struct px_boot *boot, const char *mark, struct px_error *error);
+void px_missing_dead(const struct px_boot *boot, struct px_error *error);
+bool px_missing_is_dead(const struct px_boot *boot,
+                        uint32_t rank); /* a PE of this node, known to be gone */
 
 /* bounded.c: run fn on a copy of arg in a thread of its own; false when it has not come back after
  * timeout_s seconds (0: wait for ever). The result is in *arg only after true. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "pmix/boot.h"
+#include "src/diag/log.h"
 #include "test/job/tap.h"
 
 static struct {
@@ -29,10 +30,18 @@ static struct {
             .aborts = -1,
             .boot = {.backend = "", .timeout_s = 30}};
 
+static struct px_boot *boot;
+
+/* As the library does it: one message for equal texts of a node, then the end of the job. */
+static void abort_job(int exit_status, const char *message)
+{
+    if (boot)
+        px_boot_abort(boot, exit_status, message);
+}
+
 static void die(const struct px_error *error)
 {
-    fprintf(stderr, "boot: %s\n", error->text);
-    exit(3);
+    px_fatal(3, "%s", error->text);
 }
 
 static void parse(int argc, char **argv)
@@ -81,7 +90,7 @@ static size_t payload(uint32_t pe, unsigned round, uint8_t *bytes, size_t capaci
     return length;
 }
 
-static void compare_all(struct px_boot *boot, const char *key, unsigned round)
+static void compare_all(const char *key, unsigned round)
 {
     struct px_error error = PX_ERROR_INIT;
     for (uint32_t pe = 0; pe < px_boot_facts(boot)->size; pe++) {
@@ -96,7 +105,7 @@ static void compare_all(struct px_boot *boot, const char *key, unsigned round)
     }
 }
 
-static void exchange(struct px_boot *boot, const char *key, unsigned round)
+static void exchange(const char *key, unsigned round)
 {
     struct px_error error = PX_ERROR_INIT;
     uint8_t bytes[700];
@@ -104,10 +113,10 @@ static void exchange(struct px_boot *boot, const char *key, unsigned round)
     if (px_boot_publish(boot, key, bytes, length, &error) != PX_OK ||
         px_boot_exchange(boot, &error) != PX_OK)
         die(&error);
-    compare_all(boot, key, round);
+    compare_all(key, round);
 }
 
-static void refuse_what_is_not_there(struct px_boot *boot)
+static void refuse_what_is_not_there(void)
 {
     struct px_error error = PX_ERROR_INIT;
     char byte;
@@ -123,7 +132,7 @@ static void refuse_what_is_not_there(struct px_boot *boot)
        "a key that was published before: %s", error.text);
 }
 
-static void print_facts(const struct px_boot *boot)
+static void print_facts(void)
 {
     const struct px_boot_facts *f = px_boot_facts(boot);
     char nodes[256] = "", locals[256] = "";
@@ -145,40 +154,40 @@ static void print_facts(const struct px_boot *boot)
            option.nodes);
 }
 
-static void misbehave(struct px_boot *boot)
+static void misbehave(void)
 {
     long pe = px_boot_facts(boot)->rank;
     if (pe == option.killed)
         raise(SIGKILL);
-    if (pe == option.aborts) {
-        px_boot_abort(boot, 7, "asked to abort");
-        _exit(7);
-    }
+    if (pe == option.aborts)
+        px_fatal(7, "asked to abort");
 }
 
 static void one_round(unsigned round)
 {
     struct px_error error = PX_ERROR_INIT;
-    struct px_boot *boot;
     if (px_boot_open(&option.boot, &boot, &error) != PX_OK)
         die(&error);
+    px_log_identify((int)px_boot_facts(boot)->rank, (int)px_boot_facts(boot)->size);
     if (round == 0)
-        print_facts(boot);
-    misbehave(boot);
-    exchange(boot, "first", round);
+        print_facts();
+    misbehave();
+    exchange("first", round);
     if (option.skips == (long)px_boot_facts(boot)->rank)
         pause();
-    exchange(boot, "second", round + 1000);
+    exchange("second", round + 1000);
     if (round == 0)
-        refuse_what_is_not_there(boot);
+        refuse_what_is_not_there();
     if (px_boot_barrier(boot, &error) != PX_OK)
         die(&error);
     px_boot_close(boot);
+    boot = NULL;
 }
 
 int main(int argc, char **argv)
 {
     parse(argc, argv);
+    px_log_on_fatal(abort_job);
     const char *rank = getenv("PMIX_RANK") ? getenv("PMIX_RANK") : getenv("PMI_RANK");
     if (rank && atol(rank) == option.missing)
         pause();
