@@ -19,7 +19,11 @@
 
 static const struct px_backend *const backends[] = {
     [PX_BACKEND_PMIX] = &px_backend_pmix,
-    [PX_BACKEND_PMI2] = NULL,
+
+#if PX_HAVE_PMI2
+    [PX_BACKEND_PMI2] = &px_backend_pmi2,
+#endif
+
     [PX_BACKEND_ALONE] = &px_backend_alone,
 };
 
@@ -35,12 +39,11 @@ static px_status explain(const struct px_boot *boot, const char *doing, struct p
                             *boot->server_version ? ", server " : "", boot->server_version);
 }
 
-/* A name on the node that says "this PE has come so far"; without it only the failure report is
- * poorer. */
-static int announce(const struct px_boot *boot)
+/* A name on the node that says "this PE has come so far"; without it only the failure report is poorer. */
+static int announce(const struct px_boot *boot, const char *purpose)
 {
     struct sockaddr_un name;
-    socklen_t length = px_socket_name(&name, boot->job, boot->facts.rank, "here");
+    socklen_t length = px_socket_name(&name, boot->job, boot->facts.rank, purpose);
     int fd = boot->facts.size > 1 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd >= 0 && bind(fd, (struct sockaddr *)&name, length) != 0) {
         close(fd);
@@ -49,10 +52,26 @@ static int announce(const struct px_boot *boot)
     return fd;
 }
 
+static void drop_name(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* The name of a meeting stays until the next one: who has left it has come to it. */
+static void announce_meeting(struct px_boot *boot)
+{
+    char purpose[PX_PURPOSE_MAX];
+    px_meeting_purpose(purpose, boot->epoch, ++boot->meetings);
+    drop_name(&boot->at_meeting);
+    boot->at_meeting = announce(boot, purpose);
+}
+
 static void release(struct px_boot *boot)
 {
-    if (boot->presence >= 0)
-        close(boot->presence);
+    drop_name(&boot->presence);
+    drop_name(&boot->at_meeting);
     for (uint32_t i = 0; boot->hosts && i < boot->facts.nodes; i++)
         free(boot->hosts[i]);
     free(boot->hosts);
@@ -72,7 +91,7 @@ static struct px_boot *create(const struct px_boot_options *options, enum px_bac
     pthread_mutex_init(&boot->lock, NULL);
     boot->backend = backends[kind];
     boot->timeout_s = options->timeout_s;
-    boot->presence = -1;
+    boot->presence = boot->at_meeting = -1;
     boot->facts.backend = boot->backend->name;
     boot->facts.server_version = boot->server_version;
     boot->epoch = atomic_fetch_add(&rounds, 1) + 1;
@@ -103,7 +122,7 @@ px_status px_boot_open(const struct px_boot_options *options, struct px_boot **o
         return status;
     }
     boot->facts.job = boot->job;
-    boot->presence = announce(boot);
+    boot->presence = announce(boot, "here");
     px_info(PX_SUB_BOOTSTRAP,
             "job %s over %s (client %s, server %s), node %u of %u, local %u of %u", boot->job,
             boot->backend->name, boot->facts.client_version, boot->server_version, boot->facts.node,
@@ -192,19 +211,20 @@ px_status px_boot_publish(struct px_boot *boot, const char *key, const void *dat
 
 /* After a timeout the missing are those whose last key before this meeting is nowhere to be found. Records serve as such
  * marks, because launchers get slower with every key that they hold; PEs publish the same keys in the same order. */
-static px_status leave_mark(struct px_boot *boot, uint32_t meeting, struct px_error *error)
+static px_status leave_mark(struct px_boot *boot, struct px_error *error)
 {
     char key[16];
     if (*boot->mark || !boot->backend->arrivals)
         return PX_OK;
-    snprintf(key, sizeof(key), "m%u", meeting);
+    snprintf(key, sizeof(key), "m%u", boot->meetings);
     px_status status = wire_key(boot, key, boot->mark, error);
     return status == PX_OK ? seal_and_put(boot, key, boot->mark, "", 0, error) : status;
 }
 
 static px_status meet(struct px_boot *boot, bool collect, struct px_error *error)
 {
-    px_status status = leave_mark(boot, ++boot->meetings, error);
+    announce_meeting(boot);
+    px_status status = leave_mark(boot, error);
     if (status == PX_OK)
         status = boot->backend->fence(boot, collect, error);
     if (status == PX_ERR_TIMEOUT)

@@ -19,16 +19,29 @@
 
 #define NAMED_MAX 16 /* PEs listed by number; the rest is counted */
 
-/* Has that PE of this node opened the bootstrap? Its name answers if so. */
-static bool is_here(const struct px_boot *boot, uint32_t rank)
+static bool answers(const struct px_boot *boot, uint32_t rank, const char *purpose)
 {
     struct sockaddr_un name;
-    socklen_t length = px_socket_name(&name, boot->job, rank, "here");
+    socklen_t length = px_socket_name(&name, boot->job, rank, purpose);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool here = fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0;
+    bool there = fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0;
     if (fd >= 0)
         close(fd);
-    return here;
+    return there;
+}
+
+/* Has that PE of this node opened the bootstrap? */
+static bool is_here(const struct px_boot *boot, uint32_t rank)
+{
+    return answers(boot, rank, "here");
+}
+
+/* Has it come to the meeting that I am in? */
+static bool is_at_meeting(const struct px_boot *boot, uint32_t rank)
+{
+    char purpose[PX_PURPOSE_MAX];
+    px_meeting_purpose(purpose, boot->epoch, boot->meetings);
+    return answers(boot, rank, purpose);
 }
 
 static bool read_file(const char *pid, const char *file, char *buffer, size_t size, size_t *length)
@@ -142,7 +155,7 @@ static void ask_locally(const struct px_boot *boot, enum px_arrival *state)
     for (uint32_t i = 0; i < boot->facts.local_size; i++) {
         uint32_t pe = boot->facts.local_ranks[i];
         if (state[pe] == PX_ARRIVAL_UNKNOWN && pe != boot->facts.rank)
-            state[pe] = is_here(boot, pe) ? PX_ARRIVED : PX_ABSENT;
+            state[pe] = is_at_meeting(boot, pe) ? PX_ARRIVED : PX_ABSENT;
     }
 }
 
@@ -187,14 +200,13 @@ void px_missing_report(const struct px_boot *boot, const char *mark, struct px_e
         ask_locally(boot, state);
         uint32_t absent = count_of(boot, state, PX_ABSENT);
         uint32_t unknown = count_of(boot, state, PX_ARRIVAL_UNKNOWN);
-        if (absent) {
-            /* the missing PEs' own node knows more of them, so it may speak first */
-            if (!list_absent(boot, state, absent, &text))
-                nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
-        } else if (unknown)
-            px_text_add(&text, "PEs of other nodes");
-        else
+        bool local = absent && list_absent(boot, state, absent, &text);
+        if (unknown && !absent)
+            px_text_add(&text, "PEs of other nodes (%s cannot tell which)", boot->backend->name);
+        else if (!absent)
             px_text_add(&text, "nobody, all PEs were seen to come, so the launcher's servers");
+        if (!local) /* the missing PEs' own node knows more of them, so it may speak first */
+            nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
         free(state);
     }
     px_error_set(error, PX_ERR_TIMEOUT,

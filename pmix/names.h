@@ -12,8 +12,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* Purposes in use: "here" (pmix/: this PE has opened the bootstrap), "heap" (heap/: passes
- * descriptors). */
+#define PX_PURPOSE_MAX 32
+
+/* Purposes: "here" (pmix/: this PE has opened the bootstrap), "m1.2" (pmix/: it is at that meeting), and those of heap/,
+ * which passes descriptors. */
 static inline socklen_t px_socket_name(struct sockaddr_un *name, const char *job, uint32_t rank,
                                        const char *purpose)
 {
@@ -25,6 +27,12 @@ static inline socklen_t px_socket_name(struct sockaddr_un *name, const char *job
     int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "pxshmem-%016llx-%u-%s",
                           (unsigned long long)hash, rank, purpose);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static inline void px_meeting_purpose(char purpose[PX_PURPOSE_MAX], uint32_t epoch,
+                                      uint32_t meeting)
+{
+    snprintf(purpose, PX_PURPOSE_MAX, "m%u.%u", epoch, meeting);
 }
 
 #endif

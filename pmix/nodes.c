@@ -3,6 +3,7 @@
 #include "config.h"
 #include "pmix/private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,59 @@ px_status px_names_add_list(struct px_names *names, const char *comma_list)
         if (status != PX_OK)
             return status;
         p += length;
+    }
+    return PX_OK;
+}
+
+/* "03-05,7" with what stands before and after the brackets. */
+static px_status add_numbers(struct px_names *names, const char *head, int head_length,
+                             const char *numbers, const char *end, const char *tail,
+                             int tail_length)
+{
+    for (const char *p = numbers; p < end;) {
+        char *after, name[256];
+        unsigned long first = strtoul(p, &after, 10), last = first;
+        int width = (int)(after - p);
+        if (width == 0)
+            return PX_ERR_PROTOCOL;
+        if (*after == '-')
+            last = strtoul(after + 1, &after, 10);
+        if (last < first || last - first > 1000000 || (*after != ',' && *after != ']'))
+            return PX_ERR_PROTOCOL;
+        for (unsigned long n = first; n <= last; n++) {
+            snprintf(name, sizeof(name), "%.*s%0*lu%.*s", head_length, head, width, n, tail_length,
+                     tail);
+            px_status status = append(names, strdup(name));
+            if (status != PX_OK)
+                return status;
+        }
+        p = after + 1;
+    }
+    return PX_OK;
+}
+
+px_status px_names_add_slurm(struct px_names *names, const char *list)
+{
+    while (*list) {
+        const char *open = list + strcspn(list, "[,"), *close = open;
+        px_status status;
+        if (*open == '[') {
+            close = open + strcspn(open, "]");
+            if (!*close)
+                return PX_ERR_PROTOCOL;
+            size_t tail = strcspn(close + 1, "[,");
+            if (close[1 + tail] == '[') /* names with two number ranges are left alone */
+                return PX_ERR_PROTOCOL;
+            status =
+                add_numbers(names, list, (int)(open - list), open + 1, close, close + 1, (int)tail);
+            list = close + 1 + tail;
+        } else {
+            status = append(names, strndup(list, (size_t)(open - list)));
+            list = open;
+        }
+        if (status != PX_OK)
+            return status;
+        list += *list == ',';
     }
     return PX_OK;
 }

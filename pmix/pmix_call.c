@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SLICE_MS     200 /* how soon a waiting PE notices a failure that the launcher reported */
-#define FIND_MARKS_S 2 /* how long the missing are asked for */
+#define FIND_MARKS_S 2   /* how long the missing are asked for */
 
 struct answer {
     pthread_mutex_t lock;

@@ -47,7 +47,7 @@ struct px_boot {
     char mark[PX_BOOT_KEY_MAX]; /* last key put since the last meeting, "" when none was */
     char (*published)[PX_BOOT_KEY_MAX];
     size_t n_published;
-    int presence; /* socket whose name says "this PE has opened", -1 */
+    int presence, at_meeting; /* sockets whose names say how far this PE has come, -1 */
     struct px_watch *watch;
     void *self; /* the backend's own */
 
@@ -72,6 +72,8 @@ struct px_names {
     uint32_t count;
 };
 px_status px_names_add_list(struct px_names *names, const char *comma_list);
+/* A list as Slurm writes it: "login,node[00-03,7]". */
+px_status px_names_add_slurm(struct px_names *names, const char *list);
 /* The name's place; a new name is added at the end. */
 px_status px_names_index(struct px_names *names, const char *name, uint32_t *index);
 void px_names_free(struct px_names *names);
