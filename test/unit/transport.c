@@ -774,8 +774,18 @@ static const struct {
     {"opening again and again leaves nothing", opening_again_and_again_leaves_nothing},
 };
 
+#ifndef PX_TEST_DISTRUST
+#define PX_TEST_DISTRUST 0
+#endif
+#if PX_TEST_DISTRUST
+extern bool px_ofi_distrust;
+#endif
+
 int main(int argc, char **argv)
 {
+#if PX_TEST_DISTRUST
+    px_ofi_distrust = true;
+#endif
     enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
     struct CMUnitTest tests[COUNT + 2] = {{0}};
     if (argc > 1)

@@ -80,7 +80,7 @@ static px_status add_chunk(struct px_ofi *self, size_t offset, size_t length,
     chunks[self->n_chunks] = (struct px_ofi_chunk){.offset = offset, .length = length};
     px_status status = register_chunk(self, &chunks[self->n_chunks], error);
     if (status)
-        return px_error_context(error, "ofi: registering %zu bytes of memory: ", length);
+        return px_error_context(error, "ofi: registering %zu bytes of memory", length);
     self->n_chunks++;
     return PX_OK;
 }
@@ -243,8 +243,7 @@ static px_status open_all(struct px_ofi *self, void *address, size_t *length,
     if ((status = open_fabric(self, fi, error)) ||
         (status = add_chunk(self, 0, self->setup.control_bytes, error)) ||
         (status = post_receives(self, error)))
-        return px_error_context(error,
-                                "ofi, provider %s on %s: ", self->info->fabric_attr->prov_name,
+        return px_error_context(error, "ofi, provider %s on %s", self->info->fabric_attr->prov_name,
                                 self->info->domain_attr->name);
     self->address_length = PX_TRANSPORT_ADDRESS_MAX;
     int code = fi_getname(&self->ep->fid, address, &self->address_length);

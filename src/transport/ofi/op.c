@@ -172,13 +172,14 @@ static _Noreturn void failed(struct px_ofi *self, struct px_ofi_op *op, int code
     if (!op || op->kind == PX_OFI_OP_RECEIVE)
         px_fatal(1, "ofi: receiving failed: %s (provider %s%s%s)", px_ofi_words(code), provider,
                  *provider_words ? ": " : "", provider_words);
-    px_fatal(1,
-             "ofi: a %s of %zu bytes with PE %u failed: %s (provider %s%s%s). The usual causes: that "
-             "PE or its node has "
-             "ended, or its address cannot be reached from here (NVSHMEM_OFI_INTERFACE chooses the "
-             "interface)",
-             kind_names[op->kind], op->bytes, (unsigned)op->peer->pe, px_ofi_words(code), provider,
-             *provider_words ? ": " : "", provider_words);
+    px_fatal(
+        1,
+        "ofi: a %s of %zu bytes with PE %u failed: %s (provider %s%s%s). The usual causes: that "
+        "PE or its node has "
+        "ended, or its address cannot be reached from here (NVSHMEM_OFI_INTERFACE chooses the "
+        "interface)",
+        kind_names[op->kind], op->bytes, (unsigned)op->peer->pe, px_ofi_words(code), provider,
+        *provider_words ? ": " : "", provider_words);
 }
 
 void px_ofi_post_now(struct px_ofi *self, struct px_ofi_op *op)
