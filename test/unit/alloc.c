@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "heap/alloc.h"
+#include "heap/tree.h"
 
 #define GRANULE     512
 #define MAX_GRANULE 2048
@@ -423,8 +424,6 @@ static void a_refused_malloc_changes_nothing(void **state)
     px_alloc_destroy(alloc);
 }
 
-/* Depth, not time: with many pieces a search must look at few of them. Here: it must end at all,
- * and be right. */
 static void many_pieces_stay_in_order(void **state)
 {
     enum { N = 100000 };
@@ -449,6 +448,53 @@ static void many_pieces_stay_in_order(void **state)
     px_alloc_destroy(alloc);
 }
 
+/* --- the tree below --- */
+
+struct number {
+    struct px_node node;
+    size_t value;
+};
+
+static int by_value(const struct px_node *a, const struct px_node *b)
+{
+    size_t x = ((const struct number *)a)->value, y = ((const struct number *)b)->value;
+    return x < y ? -1 : x > y;
+}
+
+/* Returns the height; heights of siblings differ by one at most, values ascend. */
+static int check_tree(const struct px_node *node, size_t low, size_t high)
+{
+    if (!node)
+        return 0;
+    size_t value = ((const struct number *)node)->value;
+    assert_true(value >= low && value <= high);
+    int a = value > low ? check_tree(node->child[0], low, value - 1) : 0;
+    int b = check_tree(node->child[1], value + 1, high);
+    assert_true(a - b <= 1 && b - a <= 1);
+    assert_int_equal(node->height, 1 + (a > b ? a : b));
+    return node->height;
+}
+
+static void trees_stay_balanced(void **state)
+{
+    enum { N = 512 };
+    static struct number numbers[N];
+    struct px_node *root = NULL;
+    bool in[N] = {false};
+    random_state = 88172645463325252u;
+    for (int i = 0; i < 20000; i++) {
+        /* First in order, the worst case of a plain tree, then at random. */
+        size_t n = i < N ? (size_t)i : below(N);
+        numbers[n].value = n;
+        if (in[n])
+            px_tree_remove(&root, &numbers[n].node, by_value);
+        else
+            px_tree_insert(&root, &numbers[n].node, by_value);
+        in[n] = !in[n];
+        check_tree(root, 0, N);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +506,7 @@ int main(void)
         cmocka_unit_test(only_used_memory_is_dirty),
         cmocka_unit_test(a_refused_malloc_changes_nothing),
         cmocka_unit_test(many_pieces_stay_in_order),
+        cmocka_unit_test(trees_stay_balanced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

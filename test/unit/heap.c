@@ -308,6 +308,16 @@ static void an_unforeseen_refusal_costs_one_round(void **state)
     assert_int_equal(pretend_run(3, surprised_job), 0);
 }
 
+/* Nobody says that the direct way fails: that pids mean nothing here has to be seen from the cards. */
+static void secluded_pe(struct pretend *job, uint32_t rank)
+{
+    struct px_heap_options options = default_options(job, rank);
+    struct px_heap *heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, NULL) == 1);
+    all_to_all(job, heap, rank, 4096);
+    px_heap_destroy(heap);
+}
+
 /* Each PE is process 1 of a pid namespace of its own. */
 static void secluded_job(struct pretend *job, uint32_t rank)
 {
@@ -316,7 +326,7 @@ static void secluded_job(struct pretend *job, uint32_t rank)
     pid_t child = fork();
     if (child == 0) {
         pe_check(getpid() == 1);
-        passing_job(job, rank);
+        secluded_pe(job, rank);
         _exit(0);
     }
     int status;
@@ -395,6 +405,37 @@ static void tight_job(struct pretend *job, uint32_t rank)
     pe_check(start_up(job, heap, rank, options.size, NULL) >= 1);
     all_to_all(job, heap, rank, 255 * MIB);
     px_heap_destroy(heap);
+}
+
+/* The limit falls after the offer was made: the window is refused, and the next round takes a smaller one. */
+static void squeeze(uintptr_t base, size_t span)
+{
+    struct rlimit limit = {.rlim_cur = 2048 * MIB, .rlim_max = 2048 * MIB};
+    pe_check(span > 2048 * MIB);
+    pe_check(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void squeezed_job(struct pretend *job, uint32_t rank)
+{
+    struct px_heap_options options = default_options(job, rank);
+    struct px_heap_facts facts;
+    options.max_size = 4096 * MIB;
+    struct px_heap *heap = make(&options);
+    pe_check(start_up(job, heap, rank, options.size, rank == 0 ? squeeze : NULL) == 2);
+    px_heap_facts(heap, &facts);
+    pe_check(facts.span < 2048 * MIB);
+    same_address_everywhere(job, heap, rank);
+    all_to_all(job, heap, rank, 0);
+    px_heap_destroy(heap);
+}
+
+static void a_refused_window_becomes_smaller(void **state)
+{
+#if PX_TEST_ASAN
+    print_message("skipped: the address sanitizer needs terabytes of address space itself\n");
+    skip();
+#endif
+    assert_int_equal(pretend_run(2, squeezed_job), 0);
 }
 
 static void works_with_little_address_space(void **state)
@@ -812,6 +853,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_after_a_kill),
         cmocka_unit_test(pages_prefer_the_owners_node),
         cmocka_unit_test(works_with_little_address_space),
+        cmocka_unit_test(a_refused_window_becomes_smaller),
         cmocka_unit_test(a_file_size_limit_does_not_kill),
         cmocka_unit_test(a_small_control_group_is_respected),
         cmocka_unit_test(refuses_what_cannot_be),
