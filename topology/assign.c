@@ -37,7 +37,8 @@ struct problem {
     const struct px_topology_pe *pes;
     struct px_topology_plan *plan;
     size_t n_pes, n_ports;
-    size_t *ports;       /* usable ones, as indices of the machine */
+    size_t *ports; /* usable ones, as indices of the machine */
+    px_match_cost *port_cost;
     size_t *rank;        /* of each PE in the order of GPUs, then PEs */
     int *first;          /* the usable port that each PE got first, -1 for none */
     size_t *load;        /* PEs of each usable port */
@@ -90,12 +91,17 @@ static int speed_rank(const struct problem *p, size_t usable)
     return rank < 63 ? rank : 63;
 }
 
+/* What a port costs whoever uses it. */
+static px_match_cost port_cost(const struct problem *p, size_t usable)
+{
+    return COST_CARD * card_rank(p, usable) + COST_SPEED * speed_rank(p, usable);
+}
+
 static px_match_cost nic_cost(const struct problem *p, size_t pe, size_t usable)
 {
     enum px_topology_distance distance = pe_distance(p, pe, usable);
     int fine = distance <= PX_TOPOLOGY_HOST_BRIDGE ? (int)distance : 0;
-    return COST_TIER * tier(distance) + COST_FINE * fine + COST_CARD * card_rank(p, usable) +
-           COST_SPEED * speed_rank(p, usable);
+    return COST_TIER * tier(distance) + COST_FINE * fine + p->port_cost[usable];
 }
 
 /* ---- GPUs ---- */
@@ -340,6 +346,7 @@ px_status px_topology_assign_nics(const struct px_topology_machine *machine,
         .plan = plan,
         .n_pes = plan->n_pes,
         .ports = calloc(machine->n_ports + 1, sizeof(*p.ports)),
+        .port_cost = calloc(machine->n_ports + 1, sizeof(*p.port_cost)),
         .rank = calloc(plan->n_pes, sizeof(*p.rank)),
         .first = calloc(plan->n_pes, sizeof(*p.first)),
         .load = calloc(machine->n_ports + 1, sizeof(*p.load)),
@@ -348,11 +355,14 @@ px_status px_topology_assign_nics(const struct px_topology_machine *machine,
         .cost = calloc(plan->n_pes * machine->n_ports + 1, sizeof(*p.cost)),
     };
     px_status status = PX_ERR_NO_MEMORY;
-    if (!p.ports || !p.rank || !p.first || !p.load || !p.idle || !p.pe_of || !p.cost)
+    if (!p.ports || !p.port_cost || !p.rank || !p.first || !p.load || !p.idle || !p.pe_of ||
+        !p.cost)
         goto free_scratch;
     for (size_t i = 0; i < machine->n_ports; i++)
         if (plan->ports[i].usable)
             p.ports[p.n_ports++] = i;
+    for (size_t i = 0; i < p.n_ports; i++)
+        p.port_cost[i] = port_cost(&p, i);
     status = p.n_ports ? give_nics(&p, chosen) : PX_OK;
     for (size_t pe = 0; pe < p.n_pes && status == PX_OK; pe++)
         explain_nics(&p, pe, p.n_ports ? p.load[p.first[pe]] : 0, chosen[pe] >= 0);
@@ -363,6 +373,7 @@ free_scratch:
     free(p.load);
     free(p.first);
     free(p.rank);
+    free(p.port_cost);
     free(p.ports);
     return status == PX_OK ? PX_OK : px_error_errno(error, ENOMEM, "choosing NICs");
 }

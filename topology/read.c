@@ -3,7 +3,9 @@
  *
  * The whole node is read, also what the job's cpuset excludes, because all PEs must see the same
  * machine. hwloc's plugins for CUDA, NVML and others stay off: they would start the GPU driver
- * behind the program's back, and in the wrong order. */
+ * behind the program's back, and in the wrong order. So does the one for libpciaccess: hwloc reads
+ * the same from sysfs, and the names that libpciaccess adds cost time and memory that it never
+ * gives back. */
 #include "config.h"
 #include "topology/topology.h"
 #include "topology/private.h"
@@ -45,7 +47,8 @@ void px_topology_free(struct px_topology_machine *machine)
 static px_status load(const struct px_topology_source *source, hwloc_topology_t *topology,
                       struct px_error *error)
 {
-    static const char *const plugins[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};
+    static const char *const plugins[] = {"cuda", "nvml",      "opencl", "gl",
+                                          "rsmi", "levelzero", "pci"};
     hwloc_topology_t t;
     if (hwloc_topology_init(&t) != 0)
         return px_error_errno(error, ENOMEM, "hwloc_topology_init");
