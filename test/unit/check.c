@@ -232,6 +232,37 @@ static void lock_local(void *arg)
     nvshmem_set_lock(local);
 }
 
+static void set_twice(void *arg)
+{
+    memset(block, 0, 8);
+    nvshmem_set_lock(block);
+    nvshmem_set_lock(block);
+}
+
+static void clear_unheld(void *arg)
+{
+    memset(block, 0, 8);
+    nvshmem_clear_lock(block);
+}
+
+static void test_held(void *arg)
+{
+    memset(block, 0, 8);
+    nvshmem_set_lock(block);
+    (void)nvshmem_test_lock(block);
+}
+
+static void locks_know_their_holder(void **state)
+{
+    memset(trio_of(1, block), 0, 8);
+    memset(trio_of(2, block), 0, 8);
+    refused(set_twice, WORDS("nvshmem_set_lock:", "holds the lock"));
+    memset(trio_of(1, block), 0, 8);
+    memset(trio_of(2, block), 0, 8);
+    refused(test_held, WORDS("nvshmem_test_lock:", "holds the lock"));
+    refused(clear_unheld, WORDS("nvshmem_clear_lock:", "does not hold"));
+}
+
 static void with_checks_addresses_are_named(void **state)
 {
     char address[32];
@@ -390,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pe_numbers_are_checked_always),
         cmocka_unit_test(constants_of_another_set_are_refused_always),
+        cmocka_unit_test(locks_know_their_holder),
         cmocka_unit_test(with_checks_addresses_are_named),
         cmocka_unit_test(every_typed_call_names_itself),
         cmocka_unit_test(every_atomic_names_itself),
