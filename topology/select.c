@@ -2,11 +2,12 @@
 /* Which ports may be used at all: the user's lists first, else what state, fabric, speed and
  * neighbours say.
  *
- * NVSHMEM_HCA_LIST and NVSHMEM_HCA_PE_MAPPING count only with NVSHMEM_ENABLE_NIC_PE_MAPPING, as
- * documented; set without it they are answered by a warning, not by silence. A port that the user
+ * NVSHMEM_HCA_LIST and NVSHMEM_HCA_PE_MAPPING count whether or not NVSHMEM_ENABLE_NIC_PE_MAPPING
+ * is set: NVIDIA's library ignores them without it, which nobody who sets them can want. The switch
+ * decides how the ports of a list are given out: dealt in turn, or by distance. A port that the user
  * names is used whatever it is, but a name that leads to no working port is an error: another NIC
- * than the one asked for would be a worse answer. Names are otherwise never looked at: a NIC is
- * known by what it can do. */
+ * than the one asked for would be a worse answer. Names are otherwise never looked at: a NIC is known
+ * by what it can do. */
 #include "config.h"
 #include "topology/topology.h"
 #include "topology/private.h"
@@ -205,24 +206,26 @@ static void select_by_merit(const struct px_topology_machine *machine,
     drop_slow(machine, ports);
 }
 
-/* Say which entries name nothing here: lists are often written for several kinds of node, so alone
- * it is no error. */
-static void warn_unknown(const struct px_topology_machine *machine, const char *variable,
-                         const struct entry *entries, size_t n_entries, FILE *warnings)
+/* A list of ports to use must not end on another port because of a typing error. */
+static px_status refuse_unknown(const struct px_topology_machine *machine,
+                                const struct entry *entries, size_t n_entries,
+                                struct px_error *error)
 {
-    char present[PX_TOPOLOGY_REASON_MAX];
-    list_ports(machine, present, sizeof(present));
+    char present[PX_TOPOLOGY_REASON_MAX], port[16] = "";
     for (size_t e = 0; e < n_entries; e++) {
-        bool found = false;
+        bool found = entries[e].exclude;
         for (size_t i = 0; i < machine->n_ports && !found; i++)
             found = names(&entries[e], &machine->ports[i]);
         if (found)
             continue;
-        fprintf(warnings, "%s names %s", variable, entries[e].device);
+        list_ports(machine, present, sizeof(present));
         if (entries[e].port)
-            fprintf(warnings, ":%u", entries[e].port);
-        fprintf(warnings, ", which this node does not have (it has %s)\n", present);
+            snprintf(port, sizeof(port), ":%u", entries[e].port);
+        return px_error_set(error, PX_ERR_INVALID,
+                            "NVSHMEM_HCA_LIST names %s%s, which this node does not have; it has %s",
+                            entries[e].device, port, present);
     }
+    return PX_OK;
 }
 
 /* Position of the last entry that decides about the port: an exclusion beats all, else the first
@@ -287,32 +290,34 @@ static void deal(const struct px_topology_machine *machine, const struct entry *
         chosen[pe] = dealt(machine, entries, n_entries, ports, pe % n);
 }
 
-static px_status select_list(const struct px_topology_machine *machine, const char *list,
-                             size_t n_pes, struct px_topology_verdict *ports, int *chosen,
-                             FILE *warnings, struct px_error *error)
+static px_status select_list(const struct px_topology_machine *machine,
+                             const struct px_topology_options *options, size_t n_pes,
+                             struct px_topology_verdict *ports, int *chosen, struct px_error *error)
 {
     struct entry *entries;
     size_t n_entries;
-    px_status status = parse_list("NVSHMEM_HCA_LIST", list, false, &entries, &n_entries, error);
+    px_status status =
+        parse_list("NVSHMEM_HCA_LIST", options->hca_list, false, &entries, &n_entries, error);
     if (status != PX_OK)
         return status;
-    warn_unknown(machine, "NVSHMEM_HCA_LIST", entries, n_entries, warnings);
     /* A leading ^ turns the whole list round. */
-    if (entries[0].exclude) {
+    bool exclude = entries[0].exclude;
+    status = exclude ? PX_OK : refuse_unknown(machine, entries, n_entries, error);
+    if (status == PX_OK && exclude)
         exclude_listed(machine, entries, n_entries, ports);
-        deal(machine, NULL, 0, ports, n_pes, chosen);
-    } else {
+    else if (status == PX_OK)
         keep_listed(machine, entries, n_entries, ports);
-        deal(machine, entries, n_entries, ports, n_pes, chosen);
-    }
+    if (status == PX_OK && options->nic_pe_mapping)
+        deal(machine, entries, exclude ? 0 : n_entries, ports, n_pes, chosen);
+    bool some = dealt(machine, NULL, 0, ports, 0) >= 0;
     free(entries);
-    if (machine->n_ports == 0 || (n_pes && chosen[0] >= 0))
-        return PX_OK;
+    if (status != PX_OK || some)
+        return status;
     char present[PX_TOPOLOGY_REASON_MAX];
     list_ports(machine, present, sizeof(present));
     return px_error_set(error, PX_ERR_INVALID,
                         "NVSHMEM_HCA_LIST \"%s\" leaves no usable port on this node, which has %s",
-                        list, present);
+                        options->hca_list, present);
 }
 
 /* The port of one entry of a mapping. */
@@ -338,51 +343,41 @@ static px_status find_port(const struct px_topology_machine *machine, const stru
         entry->device, entry->port, present);
 }
 
+/* The ports of the first PEs, and from the start again when there are more. */
 static px_status select_mapping(const struct px_topology_machine *machine, const char *list,
                                 size_t n_pes, struct px_topology_verdict *ports, int *chosen,
-                                struct px_error *error)
+                                FILE *warnings, struct px_error *error)
 {
     struct entry *entries;
-    size_t n_entries, pe = 0;
+    size_t n_entries, served = 0;
     px_status status =
         parse_list("NVSHMEM_HCA_PE_MAPPING", list, true, &entries, &n_entries, error);
     if (status != PX_OK)
         return status;
-    for (size_t e = 0; e < n_entries && pe < n_pes && status == PX_OK; e++) {
+    for (size_t e = 0; e < n_entries && served < n_pes && status == PX_OK; e++) {
         int port = -1;
         status = find_port(machine, &entries[e], &port, error);
-        for (unsigned k = 0; k < entries[e].count && pe < n_pes && port >= 0; k++)
-            chosen[pe++] = port;
+        for (unsigned k = 0; k < entries[e].count && served < n_pes && port >= 0; k++)
+            chosen[served++] = port;
     }
     free(entries);
-    if (status == PX_OK && pe < n_pes)
-        status = px_error_set(error, PX_ERR_INVALID,
-                              "NVSHMEM_HCA_PE_MAPPING \"%s\" serves %zu PEs, but this node has %zu "
-                              "(PEs are counted on each "
-                              "node from 0)",
-                              list, pe, n_pes);
-    for (size_t i = 0; i < machine->n_ports && status == PX_OK; i++) {
+    if (status != PX_OK)
+        return status;
+    if (served < n_pes)
+        fprintf(warnings,
+                "NVSHMEM_HCA_PE_MAPPING \"%s\" serves %zu of the %zu PEs of this node (PEs are "
+                "counted on each node from 0); it begins again for the others\n",
+                list, served, n_pes);
+    for (size_t pe = served; pe < n_pes; pe++)
+        chosen[pe] = chosen[pe - served];
+    for (size_t i = 0; i < machine->n_ports; i++) {
         bool given = false;
-        for (pe = 0; pe < n_pes && !given; pe++)
+        for (size_t pe = 0; pe < n_pes && !given; pe++)
             given = chosen[pe] == (int)i;
         if (!given)
             set_aside(&ports[i], "given to no PE by NVSHMEM_HCA_PE_MAPPING");
     }
-    return status;
-}
-
-static void warn_ignored(const struct px_topology_options *options, FILE *warnings)
-{
-    const char *list = is_set(options->hca_list) ? "NVSHMEM_HCA_LIST" : NULL;
-    const char *mapping = is_set(options->hca_pe_mapping) ? "NVSHMEM_HCA_PE_MAPPING" : NULL;
-    if (!options->nic_pe_mapping && (list || mapping))
-        fprintf(warnings,
-                "%s%s%s has no effect without NVSHMEM_ENABLE_NIC_PE_MAPPING=1; NICs are chosen by "
-                "distance\n",
-                list ? list : "", list && mapping ? " and " : "", mapping ? mapping : "");
-    if (options->nic_pe_mapping && list && mapping)
-        fprintf(warnings,
-                "NVSHMEM_HCA_LIST is not used because NVSHMEM_HCA_PE_MAPPING is set as well\n");
+    return PX_OK;
 }
 
 px_status px_topology_select(const struct px_topology_machine *machine,
@@ -394,17 +389,22 @@ px_status px_topology_select(const struct px_topology_machine *machine,
         ports[i] = (struct px_topology_verdict){.usable = true};
     for (size_t pe = 0; pe < n_pes; pe++)
         chosen[pe] = -1;
-    warn_ignored(options, warnings);
-    if (options->nic_pe_mapping && is_set(options->hca_pe_mapping))
-        return select_mapping(machine, options->hca_pe_mapping, n_pes, ports, chosen, error);
-    if (options->nic_pe_mapping && is_set(options->hca_list))
-        return select_list(machine, options->hca_list, n_pes, ports, chosen, warnings, error);
+    /* A list for the nodes that have NICs is no reason to fail on one that has none. */
+    if (machine->n_ports == 0)
+        return PX_OK;
+    if (is_set(options->hca_list) && is_set(options->hca_pe_mapping))
+        fprintf(warnings, "NVSHMEM_HCA_LIST is not used, for NVSHMEM_HCA_PE_MAPPING is set\n");
+    if (is_set(options->hca_pe_mapping))
+        return select_mapping(machine, options->hca_pe_mapping, n_pes, ports, chosen, warnings,
+                              error);
     if (is_set(options->hca_prefix))
         for (size_t i = 0; i < machine->n_ports; i++)
             if (strncmp(machine->ports[i].device, options->hca_prefix,
                         strlen(options->hca_prefix)) != 0)
                 set_aside(&ports[i], "the name does not begin with NVSHMEM_HCA_PREFIX, %.32s",
                           options->hca_prefix);
+    if (is_set(options->hca_list))
+        return select_list(machine, options, n_pes, ports, chosen, error);
     select_by_merit(machine, ports);
     if (options->nic_pe_mapping)
         deal(machine, NULL, 0, ports, n_pes, chosen);
