@@ -144,6 +144,11 @@ static void reduce_two_levels(struct px_visit *visit, struct px_pieces *p)
               &(struct px_blocks){.offsets = offsets, .in_place = true, .by_nodes = true});
 }
 
+static size_t short_bytes(const struct px_team *team)
+{
+    return px_fold_max(team) * (team->n_groups == 1 ? 1 : PX_SHORT_FOLDS);
+}
+
 void px_reduce(struct px_team *team, void *dest, const void *source, size_t count,
                struct px_arithmetic arithmetic, const struct px_call *call)
 {
@@ -157,8 +162,7 @@ void px_reduce(struct px_team *team, void *dest, const void *source, size_t coun
                                .elements = count};
     if (px_direct_fits(team, count * width)) {
         reduce_direct(&visit, dest, source, count, arithmetic);
-    } else if (team->shape != PX_SHAPE_DIRECT &&
-               count * width <= PX_SHORT_FOLDS * px_fold_max(team)) {
+    } else if (team->shape != PX_SHAPE_DIRECT && count * width <= short_bytes(team)) {
         reduce_short(&visit, dest, source, count, arithmetic);
     } else {
         (void)px_scratch(team, call->name);

@@ -179,7 +179,9 @@ static enum px_shape choose(const struct px_team *team)
     bool one_level = team->n_groups == 1 || team->n_groups == team->size;
     if (!one_level)
         return PX_SHAPE_TWO_LEVEL;
-    return team->size <= px_coll.tuning.direct_max ? PX_SHAPE_DIRECT : PX_SHAPE_DISSEMINATION;
+    bool few = team->size <= px_coll.tuning.direct_max &&
+               (team->n_groups == 1 || team->size <= PX_DIRECT_NODES);
+    return few ? PX_SHAPE_DIRECT : PX_SHAPE_DISSEMINATION;
 }
 
 void px_lay_steps(struct px_team *team)

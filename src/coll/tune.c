@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which algorithm from which size on: all crossovers are here and in tune.h. They were measured with two to eight PEs on
+/* Which algorithm from which size on: all crossovers are here and in tune.h. They were measured with two to 32 PEs on
  * two processors, and over TCP between two nodes; the environment overrides them, with the same values on all PEs. */
 #include "config.h"
 #include "src/coll/private.h"

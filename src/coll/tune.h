@@ -17,8 +17,12 @@ struct px_tuning {
 };
 struct px_tuning px_tune(const struct px_env *env);
 
-/* A fold carries PX_CELL_TREE bytes; up to so many folds in a row cost less than a long reduction, or a gathering. */
+/* A fold carries PX_CELL_TREE bytes. A long reduction over the nodes costs five meetings, so up to
+ * so many folds in a row are cheaper; within a node it costs two, as one fold does. */
 #define PX_SHORT_FOLDS 4
+
+/* Largest team with one PE on each node that meets each to each: messages are dear. */
+#define PX_DIRECT_NODES 4
 
 /* A broadcast goes in pieces from so many nodes and bytes on. */
 #define PX_PIECES_GROUPS 3

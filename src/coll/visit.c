@@ -171,7 +171,8 @@ void px_coll_mismatch(const struct px_visit *visit, uint32_t pe)
         print_call(theirs, sizeof(theirs), where.call, where.arguments);
     uint32_t me = px_coll.setup.my_pe;
     if (!px_log_first_on_node("collective mismatch"))
-        nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* another pair says it and ends the job */
+        nanosleep(&(struct timespec){.tv_sec = 2},
+                  NULL); /* another pair says it and ends the job */
     px_fatal(1,
              "collective calls do not match on team %d of %u PEs: PE %u is in %s, PE %u in %s; "
              "every member of a team "

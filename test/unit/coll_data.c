@@ -348,6 +348,37 @@ static void other_algorithms_agree_too(void **state)
         unsetenv(settings[i][0]);
 }
 
+/* A little of everything, for many orders in which messages may arrive. */
+static void mix(void *arg)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        static const size_t some[] = {1, 60, 700};
+        turn = 1001 * i;
+        try_fcollect(px_team_world(), some[i]);
+        try_broadcast(px_team_world(), some[i]);
+        try_alltoall(px_team_world(), some[i]);
+        struct place p = next_place();
+        fill_numbers(p.source, PX_TYPE_int, px_team_rank(px_team_world()), 0, some[i]);
+        struct px_arithmetic a = {PX_TYPE_int, PX_OP_SUM};
+        struct px_call call = call_of("test_reduce", p, some[i], a.op);
+        px_reduce(px_team_world(), p.dest, p.source, some[i], a, &call);
+        model(model_room(), a, world_size - 1, 0, some[i]);
+        world_check(memcmp(p.dest, model_room(), some[i] * sizeof(int)) == 0);
+    }
+}
+
+static void a_hundred_seeds(void **state)
+{
+    const char *given = getenv("PX_TEST_SEED");
+    unsigned first = given ? (unsigned)atoi(given) : 1, last = given ? first : 100;
+    for (unsigned seed = first; seed <= last; seed++) {
+        struct coll_world world = layouts[5 + seed % 6];
+        world.seed = seed;
+        if (coll_world_run(&world, mix, NULL) != 0)
+            fail_msg("with PX_TEST_SEED=%u", seed);
+    }
+}
+
 /* Sums that round: whatever the order is, it is the same for all. */
 static void sum_fractions(void *arg)
 {
@@ -385,6 +416,7 @@ int main(void)
         cmocka_unit_test(reduce_agrees_with_the_model),
         cmocka_unit_test(reducescatter_agrees_with_the_model),
         cmocka_unit_test(scan_agrees_with_the_model),
+        cmocka_unit_test(a_hundred_seeds),
         cmocka_unit_test(other_algorithms_agree_too),
         cmocka_unit_test(sums_have_the_same_bits_everywhere),
     };
