@@ -17,7 +17,8 @@
 
 #include "src/diag/log.h"
 
-#define PATIENCE_MS 200
+#define PATIENCE_MS 200 /* for one answer, with the lock held */
+#define AT_ONCE     4
 
 /* 0 when it answers or nothing can be said. */
 static int knock(const void *address, socklen_t length)
@@ -83,10 +84,22 @@ static void doubt(struct px_ofi *self, struct px_ofi_peer *peer)
                  (unsigned)peer->pe, spell(peer->name, text, sizeof(text)), strerror(failure));
 }
 
-/* The peer waited for, or all that owe an answer when `pe` is UINT32_MAX. */
+/* The peer waited for, or, when `pe` is UINT32_MAX, some of those that owe an answer: others get their turn next time,
+ * so that silent nodes do not keep the lock for long. */
 void px_ofi_doubt(struct px_ofi *self, uint32_t pe)
 {
-    for (uint32_t i = 0; i < self->setup.size; i++)
-        if (self->peers[i] && (pe == UINT32_MAX ? owes(self->peers[i]) : pe == i))
-            doubt(self, self->peers[i]);
+    int left = AT_ONCE;
+    if (pe != UINT32_MAX) {
+        if (self->peers[pe])
+            doubt(self, self->peers[pe]);
+        return;
+    }
+    for (uint32_t i = 0; left > 0 && i < self->setup.size; i++) {
+        struct px_ofi_peer *peer = self->peers[self->next_doubt];
+        self->next_doubt = (self->next_doubt + 1) % self->setup.size;
+        if (peer && owes(peer)) {
+            doubt(self, peer);
+            left--;
+        }
+    }
 }

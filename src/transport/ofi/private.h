@@ -151,6 +151,7 @@ struct px_ofi {
     void *find_arg;
     struct px_ofi_peer **peers; /* [size], made at first use */
     uint64_t connections;
+    uint32_t next_doubt; /* PE */
     size_t address_length;
 
     struct px_ofi_chunk *chunks;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -120,6 +121,8 @@ void px_ofi_progress(void *arg)
     atomic_fetch_add_explicit(&self->polled, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&self->lock) != 0)
         return; /* somebody else is at it */
-    (void)px_ofi_poll(self);
+    unsigned found = px_ofi_poll(self);
     pthread_mutex_unlock(&self->lock);
+    if (!found)
+        sched_yield(); /* the network has nothing for microseconds to come, and its other end may need this processor */
 }
