@@ -101,7 +101,8 @@ int main(void)
     double *expected = serial(n, me), worst = 0;
     double *result = grid[STEPS % 2];
     for (int i = 0; i < BLOCK; i++)
-        worst = fmax(worst, fabs(result[i + 1] - expected[i]));
+        if (fabs(result[i + 1] - expected[i]) > worst)
+            worst = fabs(result[i + 1] - expected[i]);
     nvshmem_barrier_all();
 
     double start = seconds(), remote = 0, copied = 0;
