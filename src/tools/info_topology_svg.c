@@ -132,10 +132,35 @@ static void build(struct picture *p)
 
 /* ---- layout ---- */
 
-/* Rows from the top: PEs without GPU, GPUs, boxes, NICs. */
-static int row_of(enum kind kind)
+static bool holds_users(const struct picture *p, int box)
 {
-    return kind == TILE_PE ? 0 : kind == TILE_GPU ? 1 : kind == TILE_PORT ? 3 : 2;
+    for (size_t i = 1; i < p->n; i++) {
+        if (p->boxes[i].kind != TILE_PE && p->boxes[i].kind != TILE_GPU)
+            continue;
+        for (int at = (int)i; at > 0; at = p->boxes[at].parent)
+            if (at == box)
+                return true;
+    }
+    return false;
+}
+
+/* Rows from the top: PEs without GPU, GPUs, boxes with either, NICs and boxes with nothing else: so
+ * that lines go down. */
+static int row_of(const struct picture *p, int box)
+{
+    switch (p->boxes[box].kind) {
+    case TILE_PE:
+        return 0;
+    case TILE_GPU:
+        return 1;
+    case TILE_PORT:
+        return 3;
+    case BOX_PACKAGE:
+    case BOX_NUMA:
+        return 2;
+    default:
+        return holds_users(p, box) ? 2 : 3;
+    }
 }
 
 static void lay_out(struct picture *p, int parent);
@@ -147,7 +172,7 @@ static int lay_out_row(struct picture *p, int parent, int row, int y)
     int x = GAP, line_h = 0, top = y;
     for (size_t i = 1; i < p->n; i++) {
         struct box *child = &p->boxes[i];
-        if (child->hidden || shown_parent(p, (int)i) != parent || row_of(child->kind) != row)
+        if (child->hidden || shown_parent(p, (int)i) != parent || row_of(p, (int)i) != row)
             continue;
         lay_out(p, (int)i);
         if (x > GAP && x + child->w > ROW_MAX_W) {
@@ -167,7 +192,7 @@ static int lay_out_row(struct picture *p, int parent, int row, int y)
 static void lay_out(struct picture *p, int i)
 {
     struct box *box = &p->boxes[i];
-    int y = LABEL_H + GAP, filled = 0;
+    int y = box->kind == BOX_NODE ? 0 : LABEL_H + GAP, filled = 0;
     box->w = box->kind >= TILE_PE       ? TILE_W
              : box->kind == BOX_PACKAGE ? 2 * TILE_W
                                         : TILE_W + 2 * GAP;
@@ -324,25 +349,23 @@ static void draw_port(FILE *out, const struct picture *p, const struct box *box)
                                                 : "not used");
 }
 
-static void draw_box(FILE *out, const struct picture *p, const struct box *box)
+static void draw_pe(FILE *out, const struct box *box)
 {
     char text[32];
-    switch (box->kind) {
-    case TILE_GPU:
+    snprintf(text, sizeof(text), "PE %d", box->key);
+    draw_rectangle(out, box, "pe");
+    draw_text(out, box->x + box->w / 2, box->y + 22, "name", text);
+    draw_text(out, box->x + box->w / 2, box->y + 38, "detail", "host memory");
+}
+
+static void draw_tile(FILE *out, const struct picture *p, const struct box *box)
+{
+    if (box->kind == TILE_GPU)
         draw_gpu(out, p, box);
-        break;
-    case TILE_PORT:
+    else if (box->kind == TILE_PORT)
         draw_port(out, p, box);
-        break;
-    case TILE_PE:
-        snprintf(text, sizeof(text), "PE %d", box->key);
-        draw_rectangle(out, box, "pe");
-        draw_text(out, box->x + box->w / 2, box->y + 22, "name", text);
-        draw_text(out, box->x + box->w / 2, box->y + 38, "detail", "host memory");
-        break;
-    default:
-        draw_container(out, p, box);
-    }
+    else
+        draw_pe(out, box);
 }
 
 static void draw_lines(FILE *out, const struct picture *p, size_t pe)
@@ -396,14 +419,19 @@ static void draw(FILE *out, const struct picture *p)
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             width, height, width, height, style);
     draw_text(out, GAP, 28, "title", p->node->title);
+    /* Lines pass below tiles, so that these can be read. */
     for (size_t i = 0; i < p->n; i++)
-        if (!p->boxes[i].hidden)
-            draw_box(out, p, &p->boxes[i]);
+        if (!p->boxes[i].hidden && p->boxes[i].kind < TILE_PE)
+            draw_container(out, p, &p->boxes[i]);
     for (size_t pe = 0; pe < p->node->plan->n_pes; pe++)
         draw_lines(out, p, pe);
-    draw_text(out, GAP, height - LABEL_H + 4, "label",
-              "Thick line: the NIC that a PE uses first. Broken line: further NICs of the same PE. "
-              "Grey: not used.");
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->boxes[i].hidden && p->boxes[i].kind >= TILE_PE)
+            draw_tile(out, p, &p->boxes[i]);
+    draw_text(
+        out, GAP, height - LABEL_H + 4, "label",
+        "Thick line: the NIC that a PE uses first. Broken line: further NICs of the same PE. Pale: "
+        "idle. Grey: not usable.");
     fputs("</svg>\n", out);
 }
 
