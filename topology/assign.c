@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One unit of each rank, above the sum that 256 PEs can reach in all lower ranks. */
+/* One unit of each rank, above the sum that PES_MAX can reach in all lower ranks. */
 #define COST_ORDER ((px_match_cost)1)
 #define COST_SPEED (COST_ORDER << 22)
 #define COST_CARD  (COST_SPEED << 16)
@@ -111,6 +111,15 @@ static bool may_use(const struct px_topology_pe *pe, size_t gpu)
     return pe->gpu == PX_TOPOLOGY_CHOOSE && (pe->gpu_mask == 0 || (pe->gpu_mask >> gpu & 1));
 }
 
+/* How many GPUs before this one the PE may use. */
+static size_t count_usable(const struct px_topology_pe *pe, size_t gpu)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < gpu; i++)
+        n += may_use(pe, i);
+    return n;
+}
+
 static px_match_cost gpu_cost(const struct px_topology_machine *machine,
                               const struct px_topology_pe *pe, size_t rank, size_t gpu)
 {
@@ -118,7 +127,8 @@ static px_match_cost gpu_cost(const struct px_topology_machine *machine,
         return PX_MATCH_NEVER;
     int far = (int)px_topology_cpu_distance(machine, pe->numa_mask, &machine->gpus[gpu].place) -
               PX_TOPOLOGY_NUMA;
-    return COST_FINE * far + order_cost(rank, gpu, machine->n_gpus);
+    return COST_FINE * far +
+           order_cost(rank, count_usable(pe, gpu), count_usable(pe, machine->n_gpus));
 }
 
 static void explain_gpu(const struct px_topology_machine *machine, const struct px_topology_pe *pe,
@@ -129,7 +139,7 @@ static void explain_gpu(const struct px_topology_machine *machine, const struct 
     if (choice->gpu < 0) {
         px_topology_say(text, size, "no GPU: %s; ",
                         machine->n_gpus == 0            ? "the node has none"
-                        : pe->gpu == PX_TOPOLOGY_NO_GPU ? "none is wanted"
+                        : pe->gpu == PX_TOPOLOGY_NO_GPU ? "the PE uses none"
                                                         : "none is visible");
         return;
     }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What joins each pair of GPUs. NVML answers without starting the driver for this process and sees
  * GPUs that are hidden from it; libcuda is asked where NVML is missing. Both are opened by name, so
- * a node without GPUs needs neither.
- *
- * The few declarations below are those of NVML's and CUDA's stable binary interfaces. */
+ * a node without GPUs needs neither. */
 #include "config.h"
 #include "topology/topology.h"
 #include "topology/private.h"
@@ -28,26 +26,6 @@ struct cuda {
     int (*p2p_attribute)(int *value, int attribute, int device, int peer);
 };
 
-struct symbol {
-    const char *name;
-    void *slot;
-};
-
-/* All symbols or none. */
-static void *open_library(const char *name, const struct symbol *symbols, size_t n)
-{
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library && i < n; i++) {
-        void *address = dlsym(library, symbols[i].name);
-        if (!address) {
-            dlclose(library);
-            return NULL;
-        }
-        memcpy(symbols[i].slot, &address, sizeof(address));
-    }
-    return library;
-}
-
 static enum px_topology_link ask_nvml(const struct nvml *nvml, void *a, void *b)
 {
     int status;
@@ -64,7 +42,7 @@ static bool links_from_nvml(const struct px_topology_machine *machine, const cha
                             enum px_topology_link *links)
 {
     struct nvml nvml;
-    const struct symbol symbols[] = {
+    const struct px_topology_symbol symbols[] = {
         {"nvmlInit_v2", &nvml.init},
         {"nvmlShutdown", &nvml.shutdown},
         {"nvmlDeviceGetHandleByPciBusId_v2", &nvml.by_address},
@@ -72,7 +50,7 @@ static bool links_from_nvml(const struct px_topology_machine *machine, const cha
     };
     void *devices[PX_TOPOLOGY_GPUS_MAX] = {NULL};
     size_t n = machine->n_gpus;
-    void *library = open_library(name, symbols, sizeof(symbols) / sizeof(symbols[0]));
+    void *library = px_topology_open_library(name, symbols, sizeof(symbols) / sizeof(symbols[0]));
     if (!library)
         return false;
     if (nvml.init() != 0) {
@@ -111,7 +89,7 @@ static bool links_from_cuda(const struct px_topology_machine *machine, const cha
                             enum px_topology_link *links)
 {
     struct cuda cuda;
-    const struct symbol symbols[] = {
+    const struct px_topology_symbol symbols[] = {
         {"cuInit", &cuda.init},
         {"cuDeviceGetByPCIBusId", &cuda.by_address},
         {"cuDeviceCanAccessPeer", &cuda.can_access},
@@ -120,7 +98,8 @@ static bool links_from_cuda(const struct px_topology_machine *machine, const cha
     int devices[PX_TOPOLOGY_GPUS_MAX];
     size_t n = machine->n_gpus;
     /* Never closed: a driver that was started cannot be unloaded. */
-    if (!open_library(name, symbols, sizeof(symbols) / sizeof(symbols[0])) || cuda.init(0) != 0)
+    if (!px_topology_open_library(name, symbols, sizeof(symbols) / sizeof(symbols[0])) ||
+        cuda.init(0) != 0)
         return false;
     for (size_t i = 0; i < n; i++) {
         char address[PX_TOPOLOGY_PCI_TEXT_MAX];
@@ -139,8 +118,7 @@ px_status px_topology_links(const struct px_topology_machine *machine,
                             const struct px_topology_drivers *drivers, enum px_topology_link *links,
                             struct px_error *error)
 {
-    const char *nvml = drivers && drivers->nvml ? drivers->nvml : "libnvidia-ml.so.1";
-    const char *cuda = drivers && drivers->cuda ? drivers->cuda : "libcuda.so.1";
+    const char *nvml = px_topology_nvml_name(drivers), *cuda = px_topology_cuda_name(drivers);
     for (size_t i = 0; i < machine->n_gpus * machine->n_gpus; i++)
         links[i] = PX_TOPOLOGY_LINK_UNKNOWN;
     if (links_from_nvml(machine, nvml, links) || links_from_cuda(machine, cuda, links))

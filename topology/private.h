@@ -57,6 +57,17 @@ px_status px_topology_helpers(const struct px_topology_machine *machine, const c
 void px_topology_say(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A library of the driver, opened with all of these functions or not at all. The declarations beside
+ * the uses are those of NVML's and CUDA's stable binary interfaces. */
+struct px_topology_symbol {
+    const char *name;
+    void *slot;
+};
+void *px_topology_open_library(const char *name, const struct px_topology_symbol *symbols,
+                               size_t n);
+const char *px_topology_nvml_name(const struct px_topology_drivers *drivers);
+const char *px_topology_cuda_name(const struct px_topology_drivers *drivers);
+
 /* What sysfs adds to a port that hwloc named; leaves alone what it cannot read. */
 void px_topology_sysfs_port(const char *sysfs, struct px_topology_port *port);
 /* Number of ports of an RDMA device, 0 when sysfs does not know the device. */

@@ -134,6 +134,19 @@ struct px_topology_machine {
     bool described; /* from a file, not from this system */
 };
 
+/* Libraries to ask; NULL is the system's own. */
+struct px_topology_drivers {
+    const char *nvml, *cuda;
+};
+
+/* GPUs as the driver reports them, up to PX_TOPOLOGY_GPUS_MAX: all of the node that NVML shows, or
+ * those that libcuda lets this process use (CUDA_VISIBLE_DEVICES and Slurm leave some out). No GPU is
+ * PX_OK with n_gpus 0, no driver PX_ERR_NOT_FOUND. */
+px_status px_topology_driver_gpus(const struct px_topology_drivers *drivers, px_topology_pci *gpus,
+                                  size_t *n_gpus, struct px_error *error);
+px_status px_topology_visible_gpus(const struct px_topology_drivers *drivers, px_topology_pci *gpus,
+                                   size_t *n_gpus, struct px_error *error);
+
 struct px_topology_source {
     const char *xml_file; /* a described machine; NULL for this one */
     const char *
@@ -231,11 +244,6 @@ enum px_topology_link {
 };
 
 const char *px_topology_link_words(enum px_topology_link link);
-
-/* Libraries to ask; NULL is the system's own. */
-struct px_topology_drivers {
-    const char *nvml, *cuda;
-};
 
 /* Fill links[n_gpus * n_gpus], a row per GPU. Returns PX_ERR_NOT_FOUND, all unknown, where no
  * driver answers. */

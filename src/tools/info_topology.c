@@ -152,23 +152,46 @@ static px_status default_cpus(const struct request *request, struct answer *a,
     return status;
 }
 
+/* Bits of the GPUs that PEs may use: as the options say, else as the driver does. On a described
+ * machine all; on this one without a driver none. */
+static px_status find_visible(const struct request *request, const struct answer *a, uint64_t *mask,
+                              struct px_error *error)
+{
+    px_topology_pci gpus[PX_TOPOLOGY_GPUS_MAX];
+    size_t n = 0;
+    *mask = 0;
+    if (request->host_memory)
+        return PX_OK;
+    if (request->visible) {
+        px_status status = px_topology_visible_mask(a->machine, request->visible, mask, error);
+        return status == PX_OK ? PX_OK : px_error_context(error, "--gpus");
+    }
+    if (a->machine->described) {
+        *mask = UINT64_MAX;
+        return PX_OK;
+    }
+    /* Without a driver GPUs are of no use. */
+    (void)px_topology_visible_gpus(NULL, gpus, &n, NULL);
+    for (size_t i = 0; i < n; i++)
+        if (px_topology_find_gpu(a->machine, gpus[i]) >= 0)
+            *mask |= (uint64_t)1 << px_topology_find_gpu(a->machine, gpus[i]);
+    return PX_OK;
+}
+
 static px_status describe_pes(const struct request *request, struct answer *a,
                               struct px_error *error)
 {
-    uint64_t visible = 0;
+    uint64_t visible;
     a->pes = calloc(request->n_pes, sizeof(*a->pes));
     a->cpus = calloc(request->n_pes, sizeof(*a->cpus));
     if (!a->pes || !a->cpus)
         return px_error_errno(error, ENOMEM, "describing the PEs");
-    if (request->visible) {
-        px_status status = px_topology_visible_mask(a->machine, request->visible, &visible, error);
-        if (status != PX_OK)
-            return px_error_context(error, "--gpus");
-    }
-    bool no_gpu = request->host_memory || (request->visible && visible == 0);
+    px_status status = find_visible(request, a, &visible, error);
+    if (status != PX_OK)
+        return status;
     for (size_t pe = 0; pe < request->n_pes; pe++)
         a->pes[pe] = (struct px_topology_pe){
-            .gpu = no_gpu ? PX_TOPOLOGY_NO_GPU : PX_TOPOLOGY_CHOOSE, .gpu_mask = visible};
+            .gpu = visible ? PX_TOPOLOGY_CHOOSE : PX_TOPOLOGY_NO_GPU, .gpu_mask = visible};
     return request->cpus ? parse_cpus(request->cpus, a, request->n_pes, error)
                          : default_cpus(request, a, error);
 }
@@ -196,7 +219,12 @@ static px_status describe_rest(const struct request *request, struct answer *a,
 static px_status find_answer(const struct request *request, struct answer *a,
                              struct px_error *error)
 {
-    const struct px_topology_source source = {.xml_file = request->file, .sysfs = request->sysfs};
+    px_topology_pci gpus[PX_TOPOLOGY_GPUS_MAX];
+    struct px_topology_source source = {
+        .xml_file = request->file, .sysfs = request->sysfs, .gpus = gpus};
+    /* Without NVML hwloc has to find the GPUs. */
+    if (!request->file && px_topology_driver_gpus(NULL, gpus, &source.n_gpus, NULL) != PX_OK)
+        (void)px_topology_visible_gpus(NULL, gpus, &source.n_gpus, NULL);
     px_status status = px_env_read(&a->env, error);
     if (status == PX_OK)
         status = px_topology_read(&source, &a->machine, error);

@@ -3,6 +3,7 @@
  * GPUs: 0 and 1 are joined by NVLink, 0 and 2 by PCIe, 1 and 2 not at all; a fourth is hidden. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,9 @@ static int find(const char *address)
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlShutdown(void);
 EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **device);
+EXPORT int nvmlDeviceGetCount_v2(unsigned *n);
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+EXPORT int nvmlDeviceGetPciInfo_v3(void *device, void *info);
 EXPORT int nvmlDeviceGetP2PStatus(void *a, void *b, int what, int *status);
 
 static char devices[3];
@@ -48,6 +52,29 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **device)
     return 0;
 }
 
+int nvmlDeviceGetCount_v2(unsigned *n)
+{
+    *n = 4;
+    return 0;
+}
+
+/* The fourth is lost, as NVML says of a GPU that fell off the bus. */
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
+{
+    if (index > 2)
+        return 15;
+    *device = &devices[index];
+    return 0;
+}
+
+int nvmlDeviceGetPciInfo_v3(void *device, void *info)
+{
+    const unsigned numbers[5] = {0, (unsigned)((char *)device - devices) + 1, 0, 0x233010de, 0};
+    memset(info, 0, 68);
+    memcpy((char *)info + 16, numbers, sizeof(numbers));
+    return 0;
+}
+
 int nvmlDeviceGetP2PStatus(void *a, void *b, int what, int *status)
 {
     int link = joined[(char *)a - devices][(char *)b - devices];
@@ -58,6 +85,9 @@ int nvmlDeviceGetP2PStatus(void *a, void *b, int what, int *status)
 
 #ifdef PX_TEST_CUDA
 EXPORT int cuInit(unsigned flags);
+EXPORT int cuDeviceGetCount(int *n);
+EXPORT int cuDeviceGet(int *device, int index);
+EXPORT int cuDeviceGetPCIBusId(char *text, int size, int device);
 EXPORT int cuDeviceGetByPCIBusId(int *device, const char *address);
 EXPORT int cuDeviceCanAccessPeer(int *can, int a, int b);
 EXPORT int cuDeviceGetP2PAttribute(int *value, int attribute, int a, int b);
@@ -65,6 +95,24 @@ EXPORT int cuDeviceGetP2PAttribute(int *value, int attribute, int a, int b);
 int cuInit(unsigned flags)
 {
     return getenv("PX_TEST_NO_DRIVER") ? 100 : 0;
+}
+
+/* What CUDA_VISIBLE_DEVICES=1,0 would leave, with a second device of GPU 1 as MIG makes them. */
+int cuDeviceGetCount(int *n)
+{
+    *n = 3;
+    return 0;
+}
+
+int cuDeviceGet(int *device, int index)
+{
+    *device = index == 2 ? 0 : 1;
+    return 0;
+}
+
+int cuDeviceGetPCIBusId(char *text, int size, int device)
+{
+    return snprintf(text, (size_t)size, "00000000:%02X:00.0", device + 1) < size ? 0 : 1;
 }
 
 int cuDeviceGetByPCIBusId(int *device, const char *address)
