@@ -63,7 +63,7 @@ static void describe(const struct px_control *control, char *text, size_t size)
         (unsigned long long)where->arguments[1], (unsigned long long)where->arguments[2],
         (unsigned long long)where->arguments[3], where->team,
         (unsigned long long)(sequence / 2 + 1),
-        (unsigned long long)(now > since ? (now - since) / 1000000000ull : 0));
+        (unsigned long long)(since && now > since ? (now - since) / 1000000000ull : 0));
 }
 
 static void look_at(uint32_t pe, struct place *place)
