@@ -141,6 +141,27 @@ px_status px_topology_own_cpus(struct px_topology_cpus *cpus, struct px_error *e
     return PX_OK;
 }
 
+px_status px_topology_bind_thread(const struct px_topology_cpus *cpus, struct px_error *error)
+{
+    if (px_topology_cpus_empty(cpus))
+        return PX_OK;
+    size_t size = CPU_ALLOC_SIZE(PX_TOPOLOGY_CPUS_MAX);
+    cpu_set_t *set = CPU_ALLOC(PX_TOPOLOGY_CPUS_MAX);
+    if (!set)
+        return px_error_errno(error, ENOMEM, "binding a helper thread");
+    CPU_ZERO_S(size, set);
+    for (size_t cpu = 0; cpu < PX_TOPOLOGY_CPUS_MAX; cpu++)
+        if (px_topology_cpus_has(cpus, cpu))
+            CPU_SET_S(cpu, size, set);
+    int failed = sched_setaffinity(0, size, set), errnum = errno;
+    CPU_FREE(set);
+    if (!failed)
+        return PX_OK;
+    char text[128];
+    px_topology_cpus_text(cpus, text, sizeof(text));
+    return px_error_errno(error, errnum, "binding a helper thread to processors %s", text);
+}
+
 px_status px_topology_pci_parse(const char *text, px_topology_pci *pci, struct px_error *error)
 {
     unsigned domain = 0, bus, device, function;

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void px_topology_plan_free(struct px_topology_plan *plan)
 {
@@ -104,6 +105,24 @@ int px_topology_find_gpu(const struct px_topology_machine *machine, px_topology_
         if (machine->gpus[i].pci == pci)
             return (int)i;
     return -1;
+}
+
+size_t px_topology_nics_text(const struct px_topology_machine *machine,
+                             const struct px_topology_choice *choice, char *text, size_t size)
+{
+    size_t needed = 0;
+    if (size)
+        text[0] = '\0';
+    for (size_t k = 0; k < choice->n_nics; k++) {
+        const struct px_topology_port *port = &machine->ports[choice->nics[k].port];
+        char one[PX_TOPOLOGY_NAME_MAX + 16];
+        int length =
+            snprintf(one, sizeof(one), "%s%s:%u", k ? "," : "", port->device, port->number);
+        if (needed + (size_t)length < size)
+            memcpy(text + needed, one, (size_t)length + 1);
+        needed += (size_t)length;
+    }
+    return needed;
 }
 
 size_t px_topology_hidden_gpus(const struct px_topology_machine *machine,

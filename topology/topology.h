@@ -52,6 +52,9 @@ px_status px_topology_cpus_parse(const char *text, struct px_topology_cpus *cpus
 /* The processors this process may run on now. */
 px_status px_topology_own_cpus(struct px_topology_cpus *cpus, struct px_error *error);
 
+/* Let the calling thread run on these only: for helper threads. An empty set leaves it as it is. */
+px_status px_topology_bind_thread(const struct px_topology_cpus *cpus, struct px_error *error);
+
 /* A PCI address packed so that numeric order is bus order. */
 typedef uint64_t px_topology_pci;
 #define PX_TOPOLOGY_PCI_NONE     UINT64_MAX
@@ -228,6 +231,11 @@ px_status px_topology_decide(const struct px_topology_machine *machine,
                              const struct px_topology_pe *pes, size_t n_pes,
                              struct px_topology_plan **plan, struct px_error *error);
 void px_topology_plan_free(struct px_topology_plan *plan);
+
+/* The ports of a PE, first one first, as the transports take them: "mlx5_0:1,mlx5_1:1". Returns the
+ * length that all of them need, as snprintf does; only whole names are written. */
+size_t px_topology_nics_text(const struct px_topology_machine *machine,
+                             const struct px_topology_choice *choice, char *text, size_t size);
 
 /* Why this process cannot map the memory of the peers' GPUs: a GPU that a peer uses is not visible
  * here. Names the GPUs and the srun option in `advice` and returns how many are hidden; 0 leaves

@@ -360,6 +360,22 @@ static void hidden_gpus_are_named_with_the_remedy(void **state)
     px_topology_plan_free(plan);
 }
 
+static void ports_are_written_as_transports_take_them(void **state)
+{
+    struct random_machine r;
+    char text[32];
+    two_sockets(&r, 0, 4);
+    const struct px_topology_pe pes[] = {{.gpu = PX_TOPOLOGY_CHOOSE, .numa_mask = 2}};
+    struct px_topology_plan *plan = decide(&r, pes, 1);
+    assert_int_equal(px_topology_nics_text(&r.machine, &plan->pes[0], text, sizeof(text)), 17);
+    assert_string_equal(text, "mlx5_2:1,mlx5_3:1");
+    assert_int_equal(px_topology_nics_text(&r.machine, &plan->pes[0], text, 17), 17);
+    assert_string_equal(text, "mlx5_2:1");
+    assert_int_equal(px_topology_nics_text(&r.machine, &plan->pes[0], text, 3), 17);
+    assert_string_equal(text, "");
+    px_topology_plan_free(plan);
+}
+
 int main(void)
 {
     seed_random();
@@ -375,6 +391,7 @@ int main(void)
         cmocka_unit_test(a_gpu_in_use_is_kept_and_others_avoid_it),
         cmocka_unit_test(nics_on_one_socket_only_are_shared_evenly),
         cmocka_unit_test(a_pe_count_out_of_range_is_refused),
+        cmocka_unit_test(ports_are_written_as_transports_take_them),
         cmocka_unit_test(hidden_gpus_are_named_with_the_remedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

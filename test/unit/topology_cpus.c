@@ -83,6 +83,27 @@ static void own_processors_are_some(void **state)
     assert_false(px_topology_cpus_empty(&cpus));
 }
 
+static void a_thread_runs_where_it_is_bound(void **state)
+{
+    struct px_topology_cpus before, one = {{0}}, now, absent = {{0}};
+    struct px_error error = PX_ERROR_INIT;
+    size_t cpu = 0;
+    assert_int_equal(px_topology_own_cpus(&before, NULL), PX_OK);
+    while (!px_topology_cpus_has(&before, cpu))
+        cpu++;
+    px_topology_cpus_add(&one, cpu);
+    assert_int_equal(px_topology_bind_thread(&one, NULL), PX_OK);
+    assert_int_equal(px_topology_own_cpus(&now, NULL), PX_OK);
+    assert_memory_equal(&now, &one, sizeof(now));
+    assert_int_equal(px_topology_bind_thread(&absent, NULL), PX_OK);
+    assert_int_equal(px_topology_own_cpus(&now, NULL), PX_OK);
+    assert_memory_equal(&now, &one, sizeof(now));
+    px_topology_cpus_add(&absent, PX_TOPOLOGY_CPUS_MAX - 1);
+    assert_int_equal(px_topology_bind_thread(&absent, &error), PX_ERR_SYSTEM);
+    assert_non_null(strstr(error.text, "to processors 4095: "));
+    assert_int_equal(px_topology_bind_thread(&before, NULL), PX_OK);
+}
+
 static void pci_addresses(void **state)
 {
     px_topology_pci pci, next;
@@ -119,6 +140,7 @@ int main(void)
         cmocka_unit_test(a_long_list_is_cut_visibly),
         cmocka_unit_test(sets_compare),
         cmocka_unit_test(own_processors_are_some),
+        cmocka_unit_test(a_thread_runs_where_it_is_bound),
         cmocka_unit_test(pci_addresses),
         cmocka_unit_test(other_pci_addresses_are_refused),
     };
