@@ -250,6 +250,11 @@ px_status px_boot_barrier(struct px_boot *boot, struct px_error *error)
     return meet(boot, false, error);
 }
 
+void px_boot_limit(struct px_boot *boot, unsigned timeout_s)
+{
+    boot->timeout_s = timeout_s;
+}
+
 static px_status get_and_open(struct px_boot *boot, uint32_t rank, const char *key, void *data,
                               size_t capacity, size_t *length, struct px_error *error)
 {

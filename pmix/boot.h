@@ -60,6 +60,9 @@ px_status px_boot_lookup(struct px_boot *boot, uint32_t rank, const char *key, v
 /* Collective: a plain fence, no data. */
 px_status px_boot_barrier(struct px_boot *boot, struct px_error *error);
 
+/* A new limit of each wait, seconds. */
+void px_boot_limit(struct px_boot *boot, unsigned timeout_s);
+
 /* Called, from any thread, when the launcher or the node says that a PE died; rank is UINT32_MAX
  * when unknown. */
 typedef void px_boot_failure_fn(void *arg, uint32_t rank, const char *what);

@@ -176,6 +176,10 @@ static void free_and_meet(void *ptr, const struct px_call *call)
 
 void px_api_free(void *ptr)
 {
+    if (px_world.life == PX_LIFE_FINALIZED) { /* destructors at exit do that; the memory is gone already */
+        px_warn_once_per_node("nvshmem_free: called after nvshmem_finalize: ignored");
+        return;
+    }
     px_world_require_up("nvshmem_free");
     if (ptr)
         free_and_meet(ptr,

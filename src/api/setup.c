@@ -30,14 +30,23 @@ static int code_of(px_status status)
     }
 }
 
-/* A program that leaves without nvshmem_finalize: no meeting (the others may be anywhere), but the peers are told that
- * this was no crash, and helper threads end before the libraries under them are unloaded. */
+#define EXIT_MEETING_S 5
+
+/* A program that leaves without nvshmem_finalize. When all PEs do, they meet here outside the heap, so that nothing under
+ * way is cut off and no network is closed under another PE; one that leaves alone goes after a few seconds, and its peers
+ * are told that this was no crash. */
 static void at_exit(void)
 {
+    struct px_error error = PX_ERROR_INIT;
     if (px_world.life != PX_LIFE_UP)
         return;
-    px_warn_once_per_node("exit without nvshmem_finalize: operations under way may be lost");
+    px_warn_once_per_node("exit without nvshmem_finalize: other PEs may still wait for this one");
+    if (px_peers.any_remote)
+        px_quiet();
     atomic_store(&px_world.control->state, PX_PE_GONE);
+    px_boot_limit(px_world.boot, EXIT_MEETING_S);
+    if (px_boot_barrier(px_world.boot, &error) == PX_OK)
+        px_world_stop();
     px_gate = PX_GATE_DOWN;
     px_world.life = PX_LIFE_FINALIZED;
 }

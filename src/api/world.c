@@ -166,6 +166,8 @@ static px_status open_teams(struct px_error *error)
 /* A process of this node ended: in order when it had said so in its control area. */
 static void on_failure(void *arg, uint32_t rank, const char *what)
 {
+    if (px_world.life != PX_LIFE_UP)
+        return; /* failures while starting show in the meetings, those while stopping are no loss */
     if (rank < px_world.facts->size && px_heap_delta(px_world.heap, rank) != PX_HEAP_NOT_MAPPED) {
         const struct px_control *control =
             (const void *)(px_world.memory.base + (uintptr_t)px_heap_delta(px_world.heap, rank));
@@ -318,8 +320,8 @@ void px_world_stop(void)
     px_world.life = PX_LIFE_FINALIZED;
     px_coll_close();
     px_startup_forget();
+    close_boot(); /* ends the thread that watches peers and reads their control areas */
     drop_heap();
-    close_boot(); /* its watching thread reads the tables */
     drop_tables();
     px_env_free(&px_world.env);
 }
