@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that are wrong, or that are struck: `misuse CASE`. The stories in *.t look at what users are told. */
+#include <nvshmem.h>
+#include <nvshmemx.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int me, n;
+static int rank_by_launcher(void)
+{
+    const char *rank = getenv("PMIX_RANK");
+    return rank ? atoi(rank) : 0;
+}
+
+static void start(void)
+{
+    nvshmem_init();
+    me = nvshmem_my_pe();
+    n = nvshmem_n_pes();
+}
+
+static void early_put(void)
+{
+    int word = 0;
+    nvshmem_int_put(&word, &word, 1, 0);
+}
+
+static void early_malloc(void)
+{
+    nvshmem_malloc(8);
+}
+
+static void early_barrier(void)
+{
+    nvshmem_barrier_all();
+}
+
+static void early_rank(void)
+{
+    printf("my_pe %d, n_pes %d\n", nvshmem_my_pe(), nvshmem_n_pes());
+}
+
+static void late_put(void)
+{
+    start();
+    int *word = nvshmem_malloc(sizeof(*word));
+    nvshmem_finalize();
+    nvshmem_int_p(word, 1, 0);
+}
+
+/* What destructors of static objects do. */
+static void late_free(void)
+{
+    start();
+    int *word = nvshmem_malloc(sizeof(*word));
+    nvshmem_finalize();
+    nvshmem_free(word);
+    nvshmem_free(word);
+}
+
+static void extra_finalize(void)
+{
+    start();
+    nvshmem_finalize();
+    nvshmem_finalize();
+}
+
+/* PE 1 never calls init: it sleeps, or leaves. */
+static void sleeper(void)
+{
+    if (rank_by_launcher() == 1)
+        sleep(600);
+    start();
+    nvshmem_finalize();
+}
+
+static void quitter(void)
+{
+    if (rank_by_launcher() == 1)
+        exit(0);
+    start();
+    nvshmem_finalize();
+}
+
+static void free_unknown(void)
+{
+    start();
+    int *block = nvshmem_malloc(1000);
+    nvshmem_free(block + 1);
+    nvshmem_free(block);
+    nvshmem_free(block);
+    nvshmem_free((void *)0x1234);
+    printf("error_check %d: %s\n", nvshmem_error_check(), nvshmemx_error_string(nvshmem_error_check()));
+    nvshmem_finalize();
+}
+
+static void differing_size(void)
+{
+    start();
+    nvshmem_malloc(me == 1 ? 64 : 128);
+    nvshmem_finalize();
+}
+
+static void differing_free(void)
+{
+    start();
+    char *a = nvshmem_malloc(100), *b = nvshmem_malloc(100);
+    nvshmem_free(me == 1 ? b : a);
+    nvshmem_finalize();
+}
+
+static void missing_free(void)
+{
+    start();
+    char *a = nvshmem_malloc(100);
+    if (me != 1)
+        nvshmem_free(a);
+    nvshmem_barrier_all();
+    nvshmem_finalize();
+}
+
+/* The example that is often shown: one PE allocates alone. */
+static void lonely_malloc(void)
+{
+    start();
+    if (me == n - 1)
+        nvshmem_malloc(64);
+    else
+        sleep(600);
+    nvshmem_finalize();
+}
+
+/* PE 1 is killed, or kills itself, while the others do the second word of the case. */
+static void killed_in_barrier(void)
+{
+    start();
+    if (me == 1)
+        raise(SIGKILL);
+    nvshmem_barrier_all();
+    nvshmem_finalize();
+}
+
+static void killed_in_put(void)
+{
+    start();
+    char *target = nvshmem_malloc((size_t)32 << 20), *source = malloc((size_t)32 << 20);
+    memset(source, 1, (size_t)32 << 20);
+    if (me == 1)
+        for (int i = 0;; i++) {
+            nvshmem_putmem(target, source, (size_t)32 << 20, (me + 1) % n);
+            if (i == 20)
+                raise(SIGKILL);
+        }
+    nvshmem_barrier_all();
+    nvshmem_finalize();
+}
+
+static void killed_in_wait(void)
+{
+    start();
+    uint64_t *word = nvshmem_calloc(1, sizeof(*word));
+    if (me == 1) {
+        usleep(200000);
+        raise(SIGKILL);
+    }
+    nvshmem_signal_wait_until(word, NVSHMEM_CMP_EQ, 1);
+    nvshmem_finalize();
+}
+
+static void no_finalize(void)
+{
+    start();
+    int *word = nvshmem_calloc(1, sizeof(*word));
+    nvshmem_int_put_nbi(word, &me, 1, (me + 1) % n);
+    exit(0);
+}
+
+static void private_memory(void)
+{
+    start();
+    int *private = malloc(sizeof(*private));
+    nvshmem_int_p(private, 1, (me + 1) % n);
+    nvshmem_finalize();
+}
+
+static void too_much(void)
+{
+    start();
+    void *block = nvshmem_malloc((size_t)1 << 46);
+    printf("PE %d: %p, error %d\n", me, block, nvshmem_error_check());
+    nvshmem_finalize();
+}
+
+static void exit_with_7(void)
+{
+    start();
+    if (me == n - 1)
+        nvshmem_global_exit(7);
+    sleep(600);
+}
+
+static void init_attr(void)
+{
+    nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    int code = nvshmemx_init_attr(0, &attr);
+    printf("init_attr %d: %s\n", code, code ? nvshmemx_error_string(code) : "fine");
+    if (code) {
+        unsetenv("NVSHMEM_SYMMETRIC_SIZE");
+        printf("again %d\n", nvshmemx_init_attr(0, &attr));
+    }
+    nvshmem_finalize();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"early_put", early_put},
+    {"early_malloc", early_malloc},
+    {"early_barrier", early_barrier},
+    {"early_rank", early_rank},
+    {"late_put", late_put},
+    {"late_free", late_free},
+    {"extra_finalize", extra_finalize},
+    {"sleeper", sleeper},
+    {"quitter", quitter},
+    {"free_unknown", free_unknown},
+    {"differing_size", differing_size},
+    {"differing_free", differing_free},
+    {"missing_free", missing_free},
+    {"lonely_malloc", lonely_malloc},
+    {"killed_in_barrier", killed_in_barrier},
+    {"killed_in_put", killed_in_put},
+    {"killed_in_wait", killed_in_wait},
+    {"no_finalize", no_finalize},
+    {"private_memory", private_memory},
+    {"too_much", too_much},
+    {"exit_with_7", exit_with_7},
+    {"init_attr", init_attr},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (strcmp(argv[1], cases[i].name) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    }
+    fprintf(stderr, "misuse: no such case\n");
+    return 2;
+}
