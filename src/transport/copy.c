@@ -10,6 +10,9 @@
 #include "src/transport/copy.h"
 
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 typedef uint64_t v16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint64_t v32 __attribute__((vector_size(32), aligned(1), may_alias));
@@ -106,11 +109,9 @@ __attribute__((target("avx2"))) static void stream_avx(char *dest, const char *s
         __builtin_prefetch(from + 1024, 0, 0);
         __builtin_prefetch(from + 1088, 0, 0);
         for (size_t i = 0; i < 128; i += 32)
-            __builtin_ia32_movntdq256(
-                (long long __attribute__((vector_size(32))) *)(to + i),
-                (long long __attribute__((vector_size(32))))(*(const v32 *)(from + i)));
+            _mm256_stream_si256((__m256i *)(to + i), (__m256i)(*(const v32 *)(from + i)));
     }
-    __builtin_ia32_sfence();
+    _mm_sfence();
     memcpy(to, from, left);
 }
 
