@@ -163,6 +163,13 @@ static px_status connect_session(unsigned timeout_s, struct px_error *error)
         call.size = size ? atoi(size) : -1;
     } else {
         px_status status = perform_short(&call, "PMI2_Init", timeout_s, error);
+        if (status == PX_ERR_UNREACHABLE)
+            return px_error_set(
+                error, status,
+                "PMI2_Init failed with code %d: PMI-2 serves one program per job step, "
+                "so if another one ran before in this task, start this one by an srun "
+                "of its own or use --mpi=pmix",
+                call.result);
         if (status != PX_OK)
             return status;
         pmi2.owner = getpid();

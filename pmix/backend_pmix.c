@@ -26,7 +26,8 @@
 static struct {
     pthread_mutex_t lock;
     bool connected;
-    pid_t owner; /* a forked child must not speak for its parent */
+    uint32_t run; /* which program of the step */
+    pid_t owner;  /* a forked child must not speak for its parent */
     pmix_proc_t me;
     struct px_boot *open; /* the one open bootstrap that hears of events */
     bool listening;
@@ -41,6 +42,31 @@ static void call_init(void *arg)
 {
     struct init_call *call = arg;
     call->status = PMIx_Init(&call->me, NULL, 0);
+}
+
+static px_status put_bytes(const char *key, const void *data, size_t length, struct px_error *error)
+{
+    pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
+    value.data.bo.bytes = (char *)data; /* PMIx copies */
+    value.data.bo.size = length;
+    return px_pmix_status(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put", error);
+}
+
+/* Servers keep what an earlier program of the step has put, and may hand it out in place of what a later one puts under
+ * the same key. So each program leaves a sign, and the number of signs becomes part of all keys. Where a server forgets
+ * the signs too, the records' digests (boot.c) find what is stale. */
+static px_status count_runs(unsigned timeout_s, struct px_error *error)
+{
+    char key[PX_BOOT_KEY_MAX];
+    px_status status;
+    do {
+        char byte;
+        size_t length;
+        snprintf(key, sizeof(key), "pxrun%u", ++session.run);
+        status = px_pmix_get_bytes(&session.me, session.me.rank, key, timeout_s, &byte, 1, &length,
+                                   NULL);
+    } while (status == PX_OK);
+    return put_bytes(key, "", 1, error);
 }
 
 static px_status connect_session(unsigned timeout_s, struct px_error *error)
@@ -58,7 +84,7 @@ static px_status connect_session(unsigned timeout_s, struct px_error *error)
     session.me = call.me;
     session.connected = true;
     session.owner = getpid();
-    return PX_OK;
+    return count_runs(timeout_s, error);
 }
 
 static void call_finalize(void *arg)
@@ -145,7 +171,10 @@ static px_status nodes_by_host(struct px_boot *boot, uint32_t *raw, struct px_er
     }
     px_names_free(&names);
     if (status == PX_ERR_NOT_FOUND)
-        return px_error_set(error, status, "the server does not say on which node each PE is");
+        return px_error_set(
+            error, status,
+            "the server does not say on which node each PE is; if another program ran before in "
+            "this job step, start this one by a step (srun, mpirun) of its own");
     return status == PX_OK ? PX_OK : px_error_set(error, status, "no memory for the node names");
 }
 
@@ -166,13 +195,24 @@ static bool nodes_by_mapping(const struct px_boot *boot, uint32_t *raw)
     return good;
 }
 
+/* All that is left to a second program of a step in some releases. */
+static bool all_on_one_node(const struct px_boot *boot, uint32_t *raw)
+{
+    uint32_t local;
+    if (!px_pmix_get_u32(&session.me, PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &local) ||
+        local != boot->facts.size)
+        return false;
+    memset(raw, 0, boot->facts.size * sizeof(*raw));
+    return true;
+}
+
 static px_status find_nodes(struct px_boot *boot, struct px_error *error)
 {
     uint32_t *raw = malloc(boot->facts.size * sizeof(*raw));
     if (!raw)
         return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u PEs", boot->facts.size);
     px_status status = PX_OK;
-    if (!nodes_by_number(boot, raw) && !nodes_by_mapping(boot, raw))
+    if (!nodes_by_number(boot, raw) && !nodes_by_mapping(boot, raw) && !all_on_one_node(boot, raw))
         status = nodes_by_host(boot, raw, error);
     if (status == PX_OK)
         status = px_boot_set_nodes(&boot->facts, raw, error);
@@ -258,6 +298,8 @@ static px_status pmix_open(struct px_boot *boot, struct px_error *error)
         status = find_facts(boot, error);
     if (status != PX_OK)
         return status;
+    boot->run = session.run;
+    boot->later_program = session.run > 1 || px_pmix_store_is_damaged();
     listen_for_events();
     pthread_mutex_lock(&session.lock);
     session.open = boot;
@@ -268,10 +310,7 @@ static px_status pmix_open(struct px_boot *boot, struct px_error *error)
 static px_status pmix_put(struct px_boot *boot, const char *key, const void *data, size_t length,
                           struct px_error *error)
 {
-    pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
-    value.data.bo.bytes = (char *)data; /* PMIx copies */
-    value.data.bo.size = length;
-    return px_pmix_status(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put", error);
+    return put_bytes(key, data, length, error);
 }
 
 static px_status pmix_fence(struct px_boot *boot, bool collect, struct px_error *error)

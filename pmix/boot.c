@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "pmix/choose.h"
@@ -77,6 +78,7 @@ static void release(struct px_boot *boot)
     free(boot->hosts);
     free(boot->job);
     free(boot->published);
+    free(boot->seen);
     free((void *)boot->facts.node_of);
     free((void *)boot->facts.local_ranks);
     pthread_mutex_destroy(&boot->lock);
@@ -94,6 +96,9 @@ static struct px_boot *create(const struct px_boot_options *options, enum px_bac
     boot->presence = boot->at_meeting = -1;
     boot->facts.backend = boot->backend->name;
     boot->facts.server_version = boot->server_version;
+    if (getrandom(&boot->salt, sizeof(boot->salt), GRND_NONBLOCK) != sizeof(boot->salt))
+        boot->salt = (uint32_t)getpid();
+    boot->run = 1;
     boot->epoch = atomic_fetch_add(&rounds, 1) + 1;
     return boot;
 }
@@ -118,6 +123,13 @@ px_status px_boot_open(const struct px_boot_options *options, struct px_boot **o
     status = boot->backend->open(boot, error);
     if (status != PX_OK) {
         explain(boot, "joining the job", error);
+        release(boot);
+        return status;
+    }
+    boot->seen = calloc(boot->facts.size, sizeof(*boot->seen));
+    if (!boot->seen) {
+        status = px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u PEs", boot->facts.size);
+        boot->backend->close(boot);
         release(boot);
         return status;
     }
@@ -148,7 +160,7 @@ const char *px_boot_host(const struct px_boot *boot, uint32_t node)
 static px_status wire_key(const struct px_boot *boot, const char *key, char wire[PX_BOOT_KEY_MAX],
                           struct px_error *error)
 {
-    int length = snprintf(wire, PX_BOOT_KEY_MAX, "px%u.%s", boot->epoch, key);
+    int length = snprintf(wire, PX_BOOT_KEY_MAX, "px%u.%u.%s", boot->run, boot->epoch, key);
     if (length >= PX_BOOT_KEY_MAX)
         return px_error_set(error, PX_ERR_INVALID, "the key \"%s\" is too long to publish", key);
     return PX_OK;
@@ -168,6 +180,48 @@ static px_status claim(struct px_boot *boot, const char *wire, struct px_error *
     return PX_OK;
 }
 
+/* Launchers may hand out records of an earlier program of the same step, which nothing in the record itself betrays. So
+ * each record carries a digest of what its writer saw in the exchange before: PEs that saw different records notice it
+ * in the next exchange. 0 when not everything was looked at. */
+static uint32_t view_of_last_exchange(const struct px_boot *boot)
+{
+    uint32_t view = 0;
+    for (uint32_t pe = 0; pe < boot->facts.size; pe++) {
+        if (!boot->seen[pe])
+            return 0;
+        view = px_record_view_add(view, pe, boot->seen[pe]);
+    }
+    return view;
+}
+
+static void remember(struct px_boot *boot, uint32_t rank, const char *wire,
+                     const struct px_record *record)
+{
+    if (strcmp(wire, boot->seen_key) == 0)
+        boot->seen[rank] = record->checksum ? record->checksum : 1;
+}
+
+static void begin_next_exchange(struct px_boot *boot)
+{
+    boot->exchanges++;
+    boot->view = view_of_last_exchange(boot);
+    memcpy(boot->seen_key, boot->mark, sizeof(boot->seen_key));
+    memset(boot->seen, 0, boot->facts.size * sizeof(*boot->seen));
+}
+
+static px_status compare_views(const struct px_boot *boot, uint32_t rank,
+                               const struct px_record *record, struct px_error *error)
+{
+    if (record->sequence != (boot->exchanges & 0xffff) || !record->view || !boot->view ||
+        record->view == boot->view)
+        return PX_OK;
+    return px_error_set(
+        error, PX_ERR_PROTOCOL,
+        "PE %u was given other records than this PE in the exchange before, some of "
+        "them of an earlier program: run one program per job step (srun)",
+        rank);
+}
+
 static px_status seal_and_put(struct px_boot *boot, const char *key, const char *wire,
                               const void *data, size_t length, struct px_error *error)
 {
@@ -177,7 +231,9 @@ static px_status seal_and_put(struct px_boot *boot, const char *key, const char 
     struct px_record_label label = {.rank = boot->facts.rank,
                                     .epoch = boot->epoch,
                                     .sequence = boot->exchanges + 1,
-                                    .key = key};
+                                    .key = key,
+                                    .salt = boot->salt,
+                                    .view = view_of_last_exchange(boot)};
     size_t size = px_record_seal(&label, data, length, record);
     px_status status = boot->backend->put(boot, wire, record, size, error);
     if (status == PX_OK && wire != boot->mark)
@@ -231,18 +287,20 @@ static px_status meet(struct px_boot *boot, bool collect, struct px_error *error
         px_missing_report(boot, boot->mark, error);
     else if (status != PX_OK)
         px_missing_dead(boot, error);
+    if (status != PX_OK && boot->later_program)
+        px_error_context(error, "another program ran before in this job step, which some servers "
+                                "do not support, so start this one by a step (srun) of its own");
     if (status != PX_OK)
         explain(boot, collect ? "exchanging records" : "meeting", error);
+    else if (collect)
+        begin_next_exchange(boot);
     boot->mark[0] = '\0';
     return status;
 }
 
 px_status px_boot_exchange(struct px_boot *boot, struct px_error *error)
 {
-    px_status status = meet(boot, true, error);
-    if (status == PX_OK)
-        boot->exchanges++;
-    return status;
+    return meet(boot, true, error);
 }
 
 px_status px_boot_barrier(struct px_boot *boot, struct px_error *error)
@@ -262,22 +320,24 @@ static px_status get_and_open(struct px_boot *boot, uint32_t rank, const char *k
     px_status status = wire_key(boot, key, wire, error);
     if (status != PX_OK)
         return status;
-    uint8_t *record = malloc(PX_RECORD_HEADER + capacity);
-    if (!record)
+    uint8_t *bytes = malloc(PX_RECORD_HEADER + capacity);
+    if (!bytes)
         return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %zu bytes", capacity);
     struct px_record_label label = {
         .rank = rank, .epoch = boot->epoch, .sequence = boot->exchanges, .key = key};
-    const uint8_t *inner = NULL;
-    size_t size = 0, inner_length = 0;
-    status =
-        boot->backend->get(boot, rank, wire, record, PX_RECORD_HEADER + capacity, &size, error);
+    struct px_record record = {.length = 0};
+    size_t size = 0;
+    status = boot->backend->get(boot, rank, wire, bytes, PX_RECORD_HEADER + capacity, &size, error);
     if (status == PX_OK)
-        status = px_record_open(&label, record, size, &inner, &inner_length, error);
+        status = px_record_open(&label, bytes, size, &record, error);
+    if (status == PX_OK)
+        status = compare_views(boot, rank, &record, error);
     if (status == PX_OK) {
-        memcpy(data, inner, inner_length);
-        *length = inner_length;
+        remember(boot, rank, wire, &record);
+        memcpy(data, record.data, record.length);
+        *length = record.length;
     }
-    free(record);
+    free(bytes);
     return status;
 }
 

@@ -160,15 +160,30 @@ static pmix_proc_t peer(const pmix_proc_t *me, pmix_rank_t rank)
     return proc;
 }
 
-/* From this process's own store, else from the node's server, which has been told everything about
- * the job. */
+static _Atomic bool store_damaged;
+
+bool px_pmix_store_is_damaged(void)
+{
+    return atomic_load(&store_damaged);
+}
+
+/* In a second program of one job step the client's own store is damaged in some releases, so what it does not find there
+ * is asked of the node's server once more. */
 static pmix_value_t *get_fact(const pmix_proc_t *me, pmix_rank_t rank, const char *key)
 {
+    static const char *const places[] = {PMIX_OPTIONAL, PMIX_IMMEDIATE};
     pmix_proc_t proc = peer(me, rank);
-    pmix_value_t *value = NULL;
-    pmix_info_t info;
-    set_flag(&info, PMIX_OPTIONAL);
-    return PMIx_Get(&proc, key, &info, 1, &value) == PMIX_SUCCESS ? value : NULL;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        pmix_value_t *value = NULL;
+        pmix_info_t info;
+        set_flag(&info, places[i]);
+        if (PMIx_Get(&proc, key, &info, 1, &value) == PMIX_SUCCESS) {
+            if (i > 0)
+                atomic_store(&store_damaged, true);
+            return value;
+        }
+    }
+    return NULL;
 }
 
 bool px_pmix_get_u32(const pmix_proc_t *me, pmix_rank_t rank, const char *key, uint32_t *out)

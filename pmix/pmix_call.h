@@ -20,6 +20,9 @@ void px_pmix_server_version(char *version, size_t size);
 bool px_pmix_get_u32(const pmix_proc_t *me, pmix_rank_t rank, const char *key, uint32_t *value);
 char *px_pmix_get_string(const pmix_proc_t *me, pmix_rank_t rank, const char *key);
 
+/* Did the client's own store lack a fact? Then this is not the first program of its job step. */
+bool px_pmix_store_is_damaged(void);
+
 /* A byte object that some PE has put. */
 px_status px_pmix_get_bytes(const pmix_proc_t *me, pmix_rank_t rank, const char *key,
                             unsigned timeout_s, void *data, size_t capacity, size_t *length,

@@ -9,7 +9,7 @@
 
 #include "pmix/boot.h"
 
-#define PX_BOOT_KEY_MAX 40 /* longest key on the wire with its end: "px<round>.<key>" */
+#define PX_BOOT_KEY_MAX 48 /* longest key on the wire with its end: "px<run>.<round>.<key>" */
 
 enum px_arrival { PX_ARRIVAL_UNKNOWN, PX_ARRIVED, PX_ABSENT };
 
@@ -41,10 +41,17 @@ struct px_boot {
     char **hosts; /* [nodes], entries may be NULL */
     char server_version[64];
     unsigned timeout_s;
-    uint32_t epoch;             /* which open of this process */
-    uint32_t exchanges;         /* finished ones */
-    uint32_t meetings;          /* fences entered, exchanges and barriers */
-    char mark[PX_BOOT_KEY_MAX]; /* last key put since the last meeting, "" when none was */
+    uint32_t epoch; /* which open of this process */
+    uint32_t
+        run; /* which program of the job step this is, from 1, as far as the backend can tell */
+    bool later_program; /* signs say that it is not the first */
+    uint32_t exchanges; /* finished ones */
+    uint32_t meetings;  /* fences entered, exchanges and barriers */
+    uint32_t salt;      /* random, in each of my records */
+    uint32_t view;      /* digest of what I saw in the exchange before the last; 0 unknown */
+    uint32_t *seen;     /* [size] checksums of the records under seen_key, 0 not looked up yet */
+    char seen_key[PX_BOOT_KEY_MAX]; /* the last key of the last exchange */
+    char mark[PX_BOOT_KEY_MAX];     /* last key put since the last meeting, "" when none was */
     char (*published)[PX_BOOT_KEY_MAX];
     size_t n_published;
     int presence, at_meeting; /* sockets whose names say how far this PE has come, -1 */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The envelope of published data. Layout, little endian:
- *   magic 2, format 1, library version 3, rank 4, round 2, sequence 2, key hash 2, checksum 4,
- * data. The checksum covers the whole record except itself. */
+ *   magic 2, format 1, library version 3, rank 4, round 2, sequence 2, key hash 2, salt 4, view 4,
+ *   checksum 4, data
+ * The checksum covers the whole record except itself. */
 #include "config.h"
 #include "pmix/record.h"
 
 #include "pmix/wire.h"
 
 #define MAGIC       0x7870u /* "px" */
-#define FORMAT      1
+#define FORMAT      2
 #define LOW         0xffffu /* rounds and sequences travel as 16 bits and are compared so */
 #define VERSION_AT  3
 #define CHECKSUM_AT (PX_RECORD_HEADER - 4)
@@ -48,6 +49,8 @@ size_t px_record_seal(const struct px_record_label *label, const void *data, siz
     px_write_uint(&w, label->epoch, 2);
     px_write_uint(&w, label->sequence, 2);
     px_write_uint(&w, key_hash(label->key), 2);
+    px_write_uint(&w, label->salt, 4);
+    px_write_uint(&w, label->view, 4);
     px_write_uint(&w, 0, 4); /* the checksum's place */
     px_write_bytes(&w, data, length);
     struct px_writer sum = {.bytes = out + CHECKSUM_AT, .capacity = 4};
@@ -68,10 +71,10 @@ static px_status refuse(struct px_error *error, const struct px_record_label *la
         PX_VERSION_MINOR, PX_VERSION_PATCH);
 }
 
-px_status px_record_open(const struct px_record_label *label, const uint8_t *record, size_t size,
-                         const uint8_t **data, size_t *length, struct px_error *error)
+px_status px_record_open(const struct px_record_label *label, const uint8_t *bytes, size_t size,
+                         struct px_record *record, struct px_error *error)
 {
-    struct px_reader r = {.bytes = record, .length = size};
+    struct px_reader r = {.bytes = bytes, .length = size};
     uint64_t magic = px_read_uint(&r, 2);
     if (size < PX_RECORD_HEADER || magic != MAGIC)
         return px_error_set(error, PX_ERR_PROTOCOL,
@@ -82,22 +85,36 @@ px_status px_record_open(const struct px_record_label *label, const uint8_t *rec
                             PX_VERSION_MAJOR, PX_VERSION_MINOR, PX_VERSION_PATCH);
     uint64_t format = px_read_uint(&r, 1);
     if (format != FORMAT)
-        return refuse(error, label, record, "format", format, FORMAT);
+        return refuse(error, label, bytes, "format", format, FORMAT);
     px_read_uint(&r, 3); /* library version: stated in refusals, no reason for one */
     uint64_t rank = px_read_uint(&r, 4), epoch = px_read_uint(&r, 2),
              sequence = px_read_uint(&r, 2);
-    uint64_t hash = px_read_uint(&r, 2), sum = px_read_uint(&r, 4);
-    if (sum != checksum(record, size))
-        return refuse(error, label, record, "checksum", sum, checksum(record, size));
+    uint64_t hash = px_read_uint(&r, 2);
+    px_read_uint(&r, 4); /* the salt is there to make checksums differ */
+    uint64_t view = px_read_uint(&r, 4), sum = px_read_uint(&r, 4);
+    if (sum != checksum(bytes, size))
+        return refuse(error, label, bytes, "checksum", sum, checksum(bytes, size));
     if (rank != label->rank)
-        return refuse(error, label, record, "PE number", rank, label->rank);
+        return refuse(error, label, bytes, "PE number", rank, label->rank);
     if (epoch != (label->epoch & LOW))
-        return refuse(error, label, record, "round", epoch, label->epoch & LOW);
+        return refuse(error, label, bytes, "round", epoch, label->epoch & LOW);
     if (((label->sequence - sequence) & LOW) >= LOW / 2)
-        return refuse(error, label, record, "sequence", sequence, label->sequence);
+        return refuse(error, label, bytes, "sequence", sequence, label->sequence);
     if (hash != key_hash(label->key))
-        return refuse(error, label, record, "key hash", hash, key_hash(label->key));
-    *data = record + PX_RECORD_HEADER;
-    *length = size - PX_RECORD_HEADER;
+        return refuse(error, label, bytes, "key hash", hash, key_hash(label->key));
+    *record = (struct px_record){.data = bytes + PX_RECORD_HEADER,
+                                 .length = size - PX_RECORD_HEADER,
+                                 .sequence = (uint32_t)sequence,
+                                 .view = (uint32_t)view,
+                                 .checksum = (uint32_t)sum};
     return PX_OK;
+}
+
+uint32_t px_record_view_add(uint32_t view, uint32_t rank, uint32_t checksum)
+{
+    uint8_t bytes[8];
+    struct px_writer w = {.bytes = bytes, .capacity = sizeof(bytes)};
+    px_write_uint(&w, rank, 4);
+    px_write_uint(&w, checksum, 4);
+    return view ^ crc32(0, bytes, sizeof(bytes));
 }

@@ -112,7 +112,8 @@ static void a_verdict_survives_and_its_lengths_are_checked(void **state)
 {
     uint8_t bytes[PX_VERDICT_MAX + 1] = {0};
     struct px_verdict seen = {.transport = 9};
-    struct px_verdict verdict = {.status = PX_ERR_NO_MEMORY, .transport = 3, .address_length = PX_VERDICT_ADDRESS_MAX};
+    struct px_verdict verdict = {
+        .status = PX_ERR_NO_MEMORY, .transport = 3, .address_length = PX_VERDICT_ADDRESS_MAX};
     memset(verdict.text, 'w', sizeof(verdict.text) - 1);
     memset(verdict.address, 0xa5, sizeof(verdict.address));
     size_t length = 0;
@@ -170,22 +171,24 @@ static void a_foreign_card_names_field_and_versions(void **state)
 
 /* ---- the envelope ---- */
 
-static const struct px_record_label label = {.rank = 5, .epoch = 3, .sequence = 2, .key = "card"};
+static const struct px_record_label label = {
+    .rank = 5, .epoch = 3, .sequence = 2, .key = "card", .salt = 9, .view = 0x89abcdef};
 
 static size_t seal(uint8_t record[64])
 {
     return px_record_seal(&label, "contents", 8, record);
 }
 
-static px_status open_as(const struct px_record_label *as, const uint8_t *record, size_t size)
+static px_status open_as(const struct px_record_label *as, const uint8_t *bytes, size_t size)
 {
-    const uint8_t *data = NULL;
-    size_t length = 0;
+    struct px_record record = {.length = 0};
     error = (struct px_error)PX_ERROR_INIT;
-    px_status status = px_record_open(as, record, size, &data, &length, &error);
+    px_status status = px_record_open(as, bytes, size, &record, &error);
     if (status == PX_OK) {
-        assert_int_equal(length, 8);
-        assert_memory_equal(data, "contents", 8);
+        assert_int_equal(record.length, 8);
+        assert_memory_equal(record.data, "contents", 8);
+        assert_int_equal(record.sequence, label.sequence);
+        assert_int_equal(record.view, label.view);
     }
     return status;
 }
