@@ -139,11 +139,13 @@ static px_status add_numbers(struct px_names *names, const char *head, int head_
                              const char *numbers, const char *end, const char *tail,
                              int tail_length)
 {
+    if (numbers == end)
+        return PX_ERR_PROTOCOL;
     for (const char *p = numbers; p < end;) {
         char *after, name[256];
         unsigned long first = strtoul(p, &after, 10), last = first;
         int width = (int)(after - p);
-        if (width == 0)
+        if (*p < '0' || *p > '9')
             return PX_ERR_PROTOCOL;
         if (*after == '-')
             last = strtoul(after + 1, &after, 10);
