@@ -59,6 +59,7 @@ static void transport_setup(struct px_transport_setup *setup)
     const struct px_env *env = &px_world.env;
     *setup = (struct px_transport_setup){
         .rank = px_world.facts->rank,
+        .local_rank = px_world.facts->local_rank,
         .size = px_world.facts->size,
         .threads = 1,
         .progress_cpus = 0,

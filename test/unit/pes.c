@@ -137,6 +137,7 @@ static struct px_transport_setup setup_of(const struct pes_job *job, uint32_t ra
     return (struct px_transport_setup){.rank = rank,
                                        .size = job->n,
                                        .threads = job->threads,
+                                       .local_rank = rank,
                                        .progress_cpus = 1,
                                        .base = (uintptr_t)job->base,
                                        .span = PES_WINDOW,

@@ -17,7 +17,10 @@
 #include "src/transport/transport.h"
 
 #define PES_MAX          4
-#define PES_WINDOW       ((size_t)32 << 20)
+#ifndef PES_WINDOW_MIB
+#define PES_WINDOW_MIB 32
+#endif
+#define PES_WINDOW       ((size_t)PES_WINDOW_MIB << 20)
 #define PES_CONTROL      ((size_t)64 << 10) /* what the transport registers at open */
 #define PES_DATA         PES_CONTROL        /* offset of memory that cases may use */
 #define PES_DATA_BYTES   (PES_WINDOW - PES_CONTROL)

@@ -15,7 +15,8 @@
 
 #define GIDS_MAX        1024
 #define SEND_CQ_ENTRIES 16384
-#define VENDOR_RXE      0xffffff /* Soft-RoCE reports no vendor */
+#define OWN_BYTES       (4u << 20) /* buffers and queues beside the heap */
+#define VENDOR_RXE      0xffffff   /* Soft-RoCE reports no vendor */
 #define VENDOR_SIW      0x626d74
 
 /* An opened device beside each of its ports in `ports`. */
@@ -42,20 +43,6 @@ static struct ibv_device **list_devices(const struct px_ibv *ibv, int *count,
                      "is not loaded, or "
                      "/dev/infiniband is missing in this container)");
     return NULL;
-}
-
-px_status px_verbs_probe_devices(const struct px_transport_setup *setup, struct px_error *error)
-{
-    int count;
-    (void)setup;
-    const struct px_ibv *ibv = px_ibv_open(error);
-    if (!ibv)
-        return error ? error->status : PX_ERR_NOT_FOUND;
-    struct ibv_device **list = list_devices(ibv, &count, error);
-    if (!list)
-        return PX_ERR_UNREACHABLE;
-    ibv->ibv_free_device_list(list);
-    return PX_OK;
 }
 
 static void add_ports(const struct px_ibv *ibv, struct listing *all, struct ibv_device *device)
@@ -225,7 +212,7 @@ static void report_ports(const struct listing *all)
                 all->ports[i].why_not[0] ? all->ports[i].why_not : "used");
 }
 
-px_status px_verbs_open_devices(struct px_verbs *self, struct px_error *error)
+static px_status choose_devices(struct px_verbs *self, struct px_error *error)
 {
     const struct px_env *env = self->setup.env;
     struct listing all;
@@ -251,11 +238,33 @@ px_status px_verbs_open_devices(struct px_verbs *self, struct px_error *error)
     }
     report_ports(&all);
     close_unused(self, &all);
-    for (uint32_t i = 0; i < self->n_nics && status == PX_OK; i++) {
+    for (uint32_t i = 0; i < self->n_nics && status == PX_OK; i++)
         status = describe(self, &self->nics[i], error);
-        if (status == PX_OK)
-            status = equip(self, &self->nics[i], error);
-    }
+    return status;
+}
+
+px_status px_verbs_open_devices(struct px_verbs *self, struct px_error *error)
+{
+    px_status status = choose_devices(self, error);
+    for (uint32_t i = 0; i < self->n_nics && status == PX_OK; i++)
+        status = equip(self, &self->nics[i], error);
+    return status;
+}
+
+/* All that can be known without making anything: so that a node where it will not work is found before the PEs agree
+ * on a transport. */
+px_status px_verbs_probe_devices(const struct px_transport_setup *setup, struct px_error *error)
+{
+    struct px_verbs *self = calloc(1, sizeof(*self));
+    if (!self)
+        return px_error_set(error, PX_ERR_NO_MEMORY, "verbs");
+    self->setup = *setup;
+    self->ibv = px_ibv_open(error);
+    px_status status = self->ibv ? choose_devices(self, error) : PX_ERR_NOT_FOUND;
+    px_verbs_close_devices(self);
+    free(self);
+    if (status == PX_OK && !setup->env->ib_on_demand_paging)
+        status = px_verbs_check_memlock(setup->env->symmetric_size + OWN_BYTES, error);
     return status;
 }
 

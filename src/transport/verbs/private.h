@@ -299,6 +299,7 @@ bool px_verbs_poll(
 _Noreturn void px_verbs_broken_lane(struct px_verbs *self, struct px_verbs_lane *lane,
                                     const struct ibv_wc *wc);
 void px_verbs_memlock_text(size_t need, char *text, size_t size);
+px_status px_verbs_check_memlock(size_t need, struct px_error *error); /* can so much be pinned? */
 const char *px_verbs_usual_cause(enum ibv_wc_status status);
 
 /* data.c: the table's functions */

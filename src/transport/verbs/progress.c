@@ -49,6 +49,8 @@ void px_verbs_relax(struct px_verbs *self, struct px_wait *wait)
         wait->turns = 0; /* things move: look again soon */
     else
         px_wait_turn(wait);
+    if (!something && self->setup.progress_cpus == 1)
+        sched_yield(); /* what is waited for may need this processor */
     px_verbs_lock(self);
 }
 

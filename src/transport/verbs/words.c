@@ -107,6 +107,31 @@ _Noreturn void px_verbs_broken_lane(struct px_verbs *self, struct px_verbs_lane 
              128u << lane->mtu, lane->nic->name, lane->nic->address.gid_index);
 }
 
+/* The capability that lifts the limit: bit 14 of the effective set. */
+static bool may_lock_any(void)
+{
+    char line[128];
+    unsigned long long effective = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "CapEff: %llx", &effective) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return effective >> 14 & 1;
+}
+
+px_status px_verbs_check_memlock(size_t need, struct px_error *error)
+{
+    char limits[640];
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= need || may_lock_any())
+        return PX_OK;
+    px_verbs_memlock_text(need, limits, sizeof(limits));
+    return px_error_set(error, PX_ERR_NO_MEMORY, "too little memory may be locked%s", limits);
+}
+
 /* Text to append to "Cannot allocate memory" of a registration; empty when the limit is not the
  * reason. */
 void px_verbs_memlock_text(size_t need, char *text, size_t size)
@@ -116,7 +141,7 @@ void px_verbs_memlock_text(size_t need, char *text, size_t size)
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return;
     snprintf(text, size,
-             ". The limit for locked memory is %llu KiB (ulimit -l), this needs %zu KiB more. "
+             ". The limit for locked memory is %llu KiB (ulimit -l), %zu KiB are needed. "
              "Raise it to unlimited: under Slurm "
              "LimitMEMLOCK=infinity in the slurmd service and "
              "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, elsewhere "
