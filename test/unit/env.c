@@ -30,7 +30,6 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(env.bootstrap_timeout, 120);
     assert_int_equal(env.ib_gid_index, -1);
     assert_false(env.check);
-    assert_true(env.ib_enable_relaxed_ordering);
     assert_string_equal(env.heap_kind, "AUTO");
     assert_int_equal(env.given, 0);
     px_env_free(&env);

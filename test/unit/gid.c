@@ -134,6 +134,19 @@ static void broken_tables_are_refused(void **state)
     assert_int_equal(count, 9);
 }
 
+static void ports_of_different_kinds_do_not_match(void **state)
+{
+    static const char text[] = "0 v1 ::ffff:10.1.2.3\n1 v2 ::ffff:10.1.2.3\n2 v2 fd00::1\n"
+                               "3 - ::ffff:10.1.2.3\n4 IB fe80::1\n";
+    static const char expected[5][6] = {"10010", "01010", "00100", "11010", "00001"};
+    struct px_gid table[5];
+    size_t count;
+    assert_int_equal(px_gid_parse_table(text, table, 5, &count, NULL), PX_OK);
+    for (size_t i = 0; i < 5; i++)
+        for (size_t k = 0; k < 5; k++)
+            assert_int_equal(px_gid_match(&table[i], &table[k]), expected[i][k] == '1');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_wrong_index_says_which_exist),
         cmocka_unit_test(bad_ranges_are_refused),
         cmocka_unit_test(broken_tables_are_refused),
+        cmocka_unit_test(ports_of_different_kinds_do_not_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

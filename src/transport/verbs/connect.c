@@ -29,6 +29,31 @@ static px_status make_route(struct px_verbs *self, struct px_verbs_peer *peer,
                     : px_error_errno(error, errno, "%s: route to PE %u", nic->name, peer->pe);
 }
 
+/* Two ports that cannot reach each other are told here, not by a time-out. */
+static px_status check_match(const struct px_verbs_address *mine,
+                             const struct px_verbs_address *theirs, struct px_error *error)
+{
+    char my_text[PX_GID_TEXT_MAX], their_text[PX_GID_TEXT_MAX];
+    struct px_gid my = {.type = (enum px_gid_type)mine->gid_type},
+                  their = {.type = (enum px_gid_type)theirs->gid_type};
+    memcpy(my.raw, mine->gid, 16);
+    memcpy(their.raw, theirs->gid, 16);
+    if (mine->ethernet != theirs->ethernet)
+        return px_error_set(
+            error, PX_ERR_UNREACHABLE,
+            "its port is %s, this PE's is %s: choose ports of one kind with NVSHMEM_HCA_LIST",
+            theirs->ethernet ? "Ethernet" : "InfiniBand",
+            mine->ethernet ? "Ethernet" : "InfiniBand");
+    if (!px_gid_match(&my, &their))
+        return px_error_set(
+            error, PX_ERR_UNREACHABLE,
+            "its GID is %s, this PE's is %s: they do not reach each other. NVSHMEM_IB_ADDR_FAMILY, "
+            "NVSHMEM_IB_ADDR_RANGE and NVSHMEM_IB_ROCE_VERSION_NUM make the choice the same on all "
+            "nodes",
+            px_gid_format(&their, their_text), px_gid_format(&my, my_text));
+    return PX_OK;
+}
+
 static px_status read_card(struct px_verbs *self, uint32_t pe, struct px_verbs_card *card,
                            struct px_error *error)
 {
@@ -36,12 +61,8 @@ static px_status read_card(struct px_verbs *self, uint32_t pe, struct px_verbs_c
     px_status status = self->find(self->find_arg, pe, &found, error);
     if (status == PX_OK)
         status = px_verbs_check_card(found.address, found.length, card, error);
-    if (status == PX_OK && card->address.ethernet != self->nics[0].address.ethernet)
-        status = px_error_set(error, PX_ERR_UNREACHABLE,
-                              "it uses %s, this PE %s (%s): choose ports with NVSHMEM_HCA_LIST",
-                              card->address.ethernet ? "Ethernet" : "InfiniBand",
-                              self->nics[0].address.ethernet ? "Ethernet" : "InfiniBand",
-                              self->nics[0].name);
+    if (status == PX_OK)
+        status = check_match(&self->nics[0].address, &card->address, error);
     return status == PX_OK ? PX_OK : px_error_context(error, "address of PE %u", pe);
 }
 

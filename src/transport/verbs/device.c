@@ -13,7 +13,8 @@
 #include "src/diag/log.h"
 #include "src/env/env.h"
 
-#define GIDS_MAX        1024
+#define ENTRIES_MAX     1024 /* of all ports of a device */
+#define GIDS_MAX        256  /* an address header has one byte for the index */
 #define SEND_CQ_ENTRIES 16384
 #define OWN_BYTES       (4u << 20) /* buffers and queues beside the heap */
 #define VENDOR_RXE      0xffffff   /* Soft-RoCE reports no vendor */
@@ -116,11 +117,12 @@ static size_t read_gids(const struct px_ibv *ibv, const struct px_verbs_nic *nic
 {
     size_t n = 0;
     struct ibv_gid_entry *entries =
-        ibv->query_gid_table ? calloc(GIDS_MAX, sizeof(*entries)) : NULL;
+        ibv->query_gid_table ? calloc(ENTRIES_MAX, sizeof(*entries)) : NULL;
     ssize_t found =
-        entries ? ibv->query_gid_table(nic->context, entries, GIDS_MAX, 0, sizeof(*entries)) : -1;
+        entries ? ibv->query_gid_table(nic->context, entries, ENTRIES_MAX, 0, sizeof(*entries))
+                : -1;
     for (ssize_t i = 0; i < found; i++) {
-        if (entries[i].port_num != nic->port)
+        if (entries[i].port_num != nic->port || entries[i].gid_index >= GIDS_MAX)
             continue;
         table[n] = (struct px_gid){.index = (uint16_t)entries[i].gid_index,
                                    .type = gid_type(entries[i].gid_type)};

@@ -138,6 +138,13 @@ px_status px_gid_choose(const struct px_gid *table, size_t count, const struct p
     return PX_OK;
 }
 
+bool px_gid_match(const struct px_gid *a, const struct px_gid *b)
+{
+    if (a->type == PX_GID_UNKNOWN || b->type == PX_GID_UNKNOWN)
+        return is_ipv4(a->raw) == is_ipv4(b->raw);
+    return a->type == b->type && (a->type == PX_GID_IB || is_ipv4(a->raw) == is_ipv4(b->raw));
+}
+
 char *px_gid_format(const struct px_gid *gid, char text[PX_GID_TEXT_MAX])
 {
     static const char *const types[] = {"type unknown", "InfiniBand", "RoCE v1", "RoCE v2"};

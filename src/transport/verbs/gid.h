@@ -38,6 +38,9 @@ px_status px_gid_parse_range(const char *text, struct px_gid_wish *wish, struct 
 px_status px_gid_choose(const struct px_gid *table, size_t count, const struct px_gid_wish *wish,
                         size_t *chosen, struct px_error *error);
 
+/* Can two ports with these reach each other, as far as their kinds go: version and address family are the same. */
+bool px_gid_match(const struct px_gid *a, const struct px_gid *b);
+
 /* As "10.78.0.1 (RoCE v2)"; returns text. */
 #define PX_GID_TEXT_MAX 72
 char *px_gid_format(const struct px_gid *gid, char text[PX_GID_TEXT_MAX]);

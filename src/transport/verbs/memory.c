@@ -116,6 +116,22 @@ int64_t px_verbs_chunk_of(const struct px_verbs *self, uintptr_t address)
     return low < self->n_chunks && offset >= self->chunks[low].offset ? (int64_t)low : -1;
 }
 
+bool px_verbs_covers(const struct px_verbs *self, uintptr_t address, size_t bytes)
+{
+    int64_t i = px_verbs_chunk_of(self, address);
+    if (i < 0)
+        return false;
+    size_t end = address - self->setup.base + bytes;
+    for (; (uint32_t)i < self->n_chunks; i++) {
+        const struct px_verbs_chunk *chunk = &self->chunks[i];
+        if (chunk->offset + chunk->length >= end)
+            return true;
+        if ((uint32_t)i + 1 < self->n_chunks && chunk[1].offset != chunk->offset + chunk->length)
+            return false;
+    }
+    return false;
+}
+
 void px_verbs_keys_of(const struct px_verbs *self, uint32_t chunk, uint32_t keys[PX_VERBS_NICS_MAX])
 {
     for (uint32_t i = 0; i < PX_VERBS_NICS_MAX; i++)

@@ -139,9 +139,7 @@ static uint64_t carry_out(struct px_verbs *self, struct px_verbs_peer *peer,
                                .operand = message->amo.operand,
                                .compare = message->amo.compare};
     uintptr_t word = self->setup.base + message->amo.offset;
-    int64_t first = px_verbs_chunk_of(self, word),
-            last = px_verbs_chunk_of(self, word + message->width - 1);
-    if (first < 0 || last < 0 || message->amo.offset % message->width != 0)
+    if (message->amo.offset % message->width != 0 || !px_verbs_covers(self, word, message->width))
         px_fatal(1,
                  "verbs: PE %u asks for an atomic operation of %u bytes at %p (offset %#llx), "
                  "which is not symmetric memory of this PE",

@@ -239,6 +239,8 @@ px_status px_verbs_add_chunk(struct px_verbs *self, size_t offset, size_t length
 void px_verbs_drop_chunks(struct px_verbs *self, size_t offset);
 /* The chunk that holds `address` of my window, or -1. */
 int64_t px_verbs_chunk_of(const struct px_verbs *self, uintptr_t address);
+bool px_verbs_covers(const struct px_verbs *self, uintptr_t address,
+                     size_t bytes); /* without a gap */
 bool px_verbs_keys_known(struct px_verbs *self, struct px_verbs_peer *peer,
                          uint32_t chunk); /* asks when not */
 void px_verbs_keys_of(const struct px_verbs *self, uint32_t chunk,
@@ -302,7 +304,21 @@ void px_verbs_memlock_text(size_t need, char *text, size_t size);
 px_status px_verbs_check_memlock(size_t need, struct px_error *error); /* can so much be pinned? */
 const char *px_verbs_usual_cause(enum ibv_wc_status status);
 
-/* data.c: the table's functions */
+/* order.c */
+/* Wait until what came before the last fence has taken effect, as far as what follows could pass it. */
+void px_verbs_settle(struct px_verbs *self, struct px_verbs_peer *peer, uint32_t lane, bool message,
+                     struct px_wait *wait);
+
+/* atomic.c */
+bool px_verbs_is_native(const struct px_verbs *self, const struct px_amo *amo);
+void px_verbs_native_amo(struct px_verbs *self, struct px_verbs_peer *peer, uintptr_t remote,
+                         const struct px_amo *amo, void *result, struct px_verbs_op *op,
+                         struct px_wait *wait);
+void px_verbs_message_amo(struct px_verbs *self, struct px_verbs_peer *peer, uintptr_t remote,
+                          const struct px_amo *amo, const struct px_verbs_answer *answer,
+                          struct px_wait *wait);
+
+/* data.c, atomic.c, order.c: the table's functions */
 void px_verbs_put(void *self, uint32_t pe, void *remote, const void *source, size_t bytes);
 void px_verbs_put_nbi(void *self, uint32_t pe, void *remote, const void *source, size_t bytes);
 void px_verbs_get(void *self, uint32_t pe, void *dest, const void *remote, size_t bytes);
