@@ -247,6 +247,7 @@ static void shake_hands(struct px_verbs *self, uint32_t pe)
     uint64_t began = px_verbs_now_ns();
     if (!peer->greeted_ns)
         greet(self, peer);
+    self->connecting++;
     while (peer->level < PX_LEVEL_READY) {
         px_verbs_relax(self, &wait);
         uint64_t now = px_verbs_now_ns();
@@ -258,6 +259,7 @@ static void shake_hands(struct px_verbs *self, uint32_t pe)
             greet(self, peer);
         }
     }
+    self->connecting--;
 }
 
 struct px_verbs_peer *px_verbs_ready_peer(struct px_verbs *self, uint32_t pe)

@@ -192,6 +192,8 @@ static void start(struct px_verbs *self, struct transfer *transfer, struct px_ve
 static void finish(struct px_verbs *self, struct transfer *transfer)
 {
     struct px_verbs_op *op = transfer->op;
+    if (!op)
+        return; /* nobody waits, or it was done already */
     for (uint32_t i = 0; transfer->wait_here && i < transfer->lanes; i++)
         px_verbs_flush(self, transfer->peer->lanes[i]);
     while (transfer->wait_here && op->pending > 1)

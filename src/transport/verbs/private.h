@@ -160,6 +160,7 @@ struct px_verbs {
     struct px_verbs_peer **active;
     uint32_t n_active, active_capacity;
     uint64_t connections;
+    uint32_t connecting; /* threads that wait for a greeting */
 
     struct px_verbs_chunk *chunks;
     uint32_t n_chunks, chunk_capacity, epoch;

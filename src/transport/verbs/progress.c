@@ -17,8 +17,10 @@
 
 #include "src/diag/log.h"
 
-#define SPINS   64
-#define TICK_MS 1
+#define SPINS       64
+#define TICK_MS     1
+#define YIELD_TURNS 8
+#define LINGER_NS   50000ull /* after a request the next one is often near: sleeping and waking costs more */
 
 uint64_t px_verbs_now_ns(void)
 {
@@ -49,7 +51,7 @@ void px_verbs_relax(struct px_verbs *self, struct px_wait *wait)
         wait->turns = 0; /* things move: look again soon */
     else
         px_wait_turn(wait);
-    if (!something && self->setup.progress_cpus == 1)
+    if (!something && self->setup.progress_cpus == 1 && wait->turns % YIELD_TURNS == 0)
         sched_yield(); /* what is waited for may need this processor */
     px_verbs_lock(self);
 }
@@ -58,7 +60,8 @@ bool px_verbs_poll(struct px_verbs *self)
 {
     bool any = px_verbs_poll_sends(self);
     any |= px_verbs_poll_receives(self);
-    any |= px_verbs_poll_datagrams(self);
+    if (self->connecting) /* otherwise the thread alone looks after greetings */
+        any |= px_verbs_poll_datagrams(self);
     if (self->held_lanes)
         px_verbs_flush_held(self, UINT64_MAX);
     if (self->waiting_replies)
@@ -74,15 +77,30 @@ static void take_events(struct px_verbs *self)
         self->ibv->ibv_ack_cq_events(cq, 1);
 }
 
+/* What there is, and what comes soon after; the program's threads get in between. */
+static void serve(struct px_verbs *self)
+{
+    uint64_t last = px_verbs_now_ns(), now = last;
+    while (now - last <= LINGER_NS) {
+        px_verbs_lock(self);
+        bool any = px_verbs_poll_receives(self);
+        any |= px_verbs_poll_datagrams(self);
+        px_verbs_unlock(self);
+        if (!any && self->setup.progress_cpus == 1)
+            return;
+        if (!any)
+            sched_yield();
+        now = px_verbs_now_ns();
+        if (any)
+            last = now;
+    }
+}
+
 /* Arm, then look once more: what came in between raises no event. */
-static void serve_until_quiet(struct px_verbs *self)
+static void arm(struct px_verbs *self)
 {
     px_verbs_lock(self);
     do {
-        while (px_verbs_poll_receives(self) || px_verbs_poll_datagrams(self)) {
-            px_verbs_unlock(self); /* let the program's threads in */
-            px_verbs_lock(self);
-        }
         int code = ibv_req_notify_cq(self->receive_cq, 1);
         if (!code)
             code = ibv_req_notify_cq(self->datagram_cq, 0);
@@ -143,8 +161,9 @@ static void *run(void *arg)
         if (fds[1].revents)
             (void)!read(self->wake_fd, &count, sizeof(count)); /* only its waking matters */
         if (fds[0].revents) {
+            serve(self); /* first: a peer waits */
             take_events(self);
-            serve_until_quiet(self);
+            arm(self);
         }
         for (nfds_t i = 2; i < n; i++)
             if (fds[i].revents & POLLIN)
