@@ -36,9 +36,7 @@ END {
     if (failed) exit 1
     if (product == "definitions") definitions()
     else if (product == "entries") entries()
-    else if (product == "exports") exports()
-    else if (product == "aliases") aliases()
-    else if (product == "prototypes") prototypes()
+    else if (product ~ /^(exports|aliases|prototypes)$/) lists()
     else if (product != "template") fail("no such product: " product)
 }
 
@@ -130,14 +128,19 @@ function add_function(pattern, page, proto, body, word, t,    name, typed, open)
     typed_in[in_section] += t > 0
     f_type[functions] = t
     open = index(proto, "(")
-    f_return[functions] = substitute(substr(proto, 1, open - 1), t, word, name)
+    f_return[functions] = substitute(substr(proto, 1, open - 1), t, word, name) # "int " or "void *"
     f_params[functions] = parameters(substr(proto, open + 1, length(proto) - open - 1), t, word, name)
-    f_key[functions] = key_argument(proto)
+    if (match(proto, /[$]T [*][a-z_]*/)) # the parameter that tells the type: the first that points to it
+        f_key[functions] = substr(proto, RSTART + 4, RLENGTH - 4)
     f_single[functions] = body == "-"
-    f_body[functions] = body == "-" ? entry(pattern) : substitute(body, t, word, name)
+    f_body[functions] = body == "-" ? "px_api_" pattern "(" arguments(f_params[functions]) ")" : substitute(body, t, word, name)
+    sub(/px_api_nvshmemx?_/, "px_api_", f_body[functions])
+    gsub(/[*]/, "", pattern)
     if (scope == "host" && typed && has(t, "distinct", 1)) {
-        gsub(/[*]/, "", pattern)
-        add_generic(pattern)
+        f_generic[functions] = pattern
+        if (!(pattern in generic_list))
+            generic_name[++generics] = pattern
+        generic_list[pattern] = generic_list[pattern] " " functions
     }
 }
 
@@ -147,18 +150,15 @@ function substitute(text, t, word, name) {
     gsub(/[$]B/, type_bytes[t], text)
     gsub(/[$]O/, toupper(word), text)
     gsub(/[$]F/, "\"" name "\"", text)
-    sub(/ +$/, "", text)
-    gsub(/[*] /, "*", text)
+    if (t && has(t, "mem", 1))
+        gsub(/nelems/, "nbytes", text)
     return text
 }
 
 function parameters(text, t, word, name) {
     if (scope_parameter[scope] != "")
         text = text == "void" ? scope_parameter[scope] : text ", " scope_parameter[scope]
-    text = substitute(text, t, word, name)
-    if (t && has(t, "mem", 1))
-        sub(/ nelems/, " nbytes", text)
-    return text
+    return substitute(text, t, word, name)
 }
 
 # The names in a parameter list.
@@ -173,36 +173,11 @@ function arguments(params,    n, words, i, list) {
     return list
 }
 
-# The parameter that tells the type: the first one that points to it.
-function key_argument(proto,    n, words, i) {
-    n = split(substr(proto, index(proto, "(") + 1), words, ", ")
-    for (i = 1; i <= n; i++)
-        if (words[i] ~ /[$]T [*]/) {
-            sub(/^.*[*]/, "", words[i])
-            return words[i]
-        }
-    return ""
-}
-
-function entry(name) {
-    sub(/^nvshmemx?_/, "px_api_", name)
-    return name "(" arguments(f_params[functions]) ")"
-}
-
-function add_generic(name) {
-    if (!(name in generic_first)) {
-        generic_name[++generics] = name
-        generic_first[name] = functions
-    }
-    generic_list[name] = generic_list[name] " " functions
-}
-
 # --- output ---
 
 # A declaration without its end, broken at 100 columns.
 function declaration(prefix, f,    line, n, words, i, out) {
-    line = f_return[f]
-    line = line (line ~ /[*]$/ ? "" : " ") prefix f_name[f] "("
+    line = f_return[f] prefix f_name[f] "("
     n = split(f_params[f], words, ", ")
     for (i = 1; i <= n; i++) {
         if (length(line) + length(words[i]) > 97) {
@@ -219,9 +194,9 @@ function print_function(f) {
     print declaration("p", f)
     print "{"
     if (f_body[f] ~ /&result/)
-        print "    " f_return[f] " result;\n    " call(f) ";\n    return result;"
+        print "    " f_return[f] "result;\n    " call(f) ";\n    return result;"
     else
-        print "    " (f_return[f] == "void" ? "" : "return ") call(f) ";"
+        print "    " (f_return[f] == "void " ? "" : "return ") call(f) ";"
     print "}"
     print declaration("", f) "\n    __attribute__((weak, alias(\"p" f_name[f] "\")));\n"
 }
@@ -232,16 +207,13 @@ function call(f,    text) {
     sub(/^px_api_/, scope_calls[f_scope[f]], text)
     if (!f_single[f] && scope_argument[f_scope[f]] != "")
         sub(/[)]$/, ", " scope_argument[f_scope[f]] ")", text)
-    if (f_params[f] ~ / nbytes/)
-        sub(/nelems/, "nbytes", text)
     return text
 }
 
 function definitions(    f) {
     print COMMENT "\n#include \"config.h\"\n#include \"src/api/entry.h\""
-    if (typed_in[section])
-        print "#include \"src/api/" section ".h\""
-    print "#include \"pnvshmem.h\"\n\n#pragma GCC visibility push(default)\n"
+    print (typed_in[section] ? "#include \"src/api/" section ".h\"\n" : "") "#include \"pnvshmem.h\"\n"
+    print "#pragma GCC visibility push(default)\n"
     for (f = 1; f <= functions; f++)
         if (f_section[f] == section)
             print_function(f)
@@ -259,66 +231,46 @@ function entries(    f, line) {
     print "\n#endif"
 }
 
-function exports(    f) {
+# One line a function.
+function lists(    f) {
     for (f = 1; f <= functions; f++)
-        print f_name[f] "\np" f_name[f]
+        if (product == "exports")
+            print f_name[f] "\np" f_name[f]
+        else if (product == "aliases")
+            print f_page[f] " " f_name[f]
+        else
+            print f_name[f] "\t" f_return[f] f_name[f] "(" f_params[f] ")"
 }
 
-function aliases(    f) {
+# The prototypes of a page, or of all.
+function declare(prefix, page, scope,    f, found) {
     for (f = 1; f <= functions; f++)
-        print f_page[f] " " f_name[f]
-}
-
-function prototypes(    f, gap) {
-    for (f = 1; f <= functions; f++) {
-        gap = f_return[f] ~ /[*]$/ ? "" : " "
-        print f_name[f] "\t" f_return[f] gap f_name[f] "(" f_params[f] ")"
-    }
-}
-
-function page_of(name, scope,    f, found) {
-    for (f = 1; f <= functions; f++)
-        if (f_page[f] == name && f_scope[f] == scope) {
-            print declaration("", f) ";"
+        if (page == "" || f_page[f] == page && f_scope[f] == scope) {
+            print declaration(prefix, f) ";"
             found = 1
         }
     if (!found)
-        fail("no function is on page " name)
+        fail("no function is on page " page)
 }
 
-function generic_c(name,    f, n, list, i, line) {
-    f = generic_first[name]
-    line = "#define " name "(" arguments(f_params[f]) ") \\\n    _Generic(*(" f_key[f] ")"
-    n = split(generic_list[name], list, " ")
-    for (i = 1; i <= n; i++)
-        line = line ", \\\n        " type_c[f_type[list[i]]] ": " f_name[list[i]]
-    print line ")(" arguments(f_params[f]) ")"
-}
-
-function generic_cxx(name,    n, list, i, f, line) {
-    n = split(generic_list[name], list, " ")
-    for (i = 1; i <= n; i++) {
-        f = list[i]
-        line = declaration("", f)
-        sub(f_name[f] "[(]", name "(", line)
-        print "inline " line "\n{"
-        print "    " (f_return[f] == "void" ? "" : "return ") f_name[f] "(" arguments(f_params[f]) ");\n}"
-    }
-}
-
-function generic(    g) {
+# In C++, an overload for each type; in C, a choice among the functions that a name stands for.
+function generic(    f, g, n, list, i, line) {
     print "#if defined(__cplusplus)\nextern \"C++\" {"
-    for (g = 1; g <= generics; g++)
-        generic_cxx(generic_name[g])
-    print "}\n#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L"
-    for (g = 1; g <= generics; g++)
-        generic_c(generic_name[g])
-    print "#endif"
-}
-
-function profiling(    f) {
     for (f = 1; f <= functions; f++)
-        print declaration("p", f) ";"
+        if (f_generic[f] != "") {
+            line = declaration("", f)
+            sub(f_name[f] "[(]", f_generic[f] "(", line)
+            print "inline " line "\n{\n    " (f_return[f] == "void " ? "" : "return ") f_name[f] "(" arguments(f_params[f]) ");\n}"
+        }
+    print "}\n#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L"
+    for (g = 1; g <= generics; g++) {
+        n = split(generic_list[generic_name[g]], list, " ")
+        line = arguments(f_params[list[1]])
+        print "#define " generic_name[g] "(" line ") \\\n    _Generic(*(" f_key[list[1]] "), \\"
+        for (i = 1; i <= n; i++)
+            print "        " type_c[f_type[list[i]]] ": " f_name[list[i]] (i < n ? ", \\" : ")(" line ")")
+    }
+    print "#endif"
 }
 
 function template_line(line,    words, t, i) {
@@ -335,9 +287,9 @@ function template_line(line,    words, t, i) {
     } else if (block != "")
         kept[++lines] = line
     else if (line ~ /^@page /)
-        page_of(words[2], words[3] != "" ? words[3] : "host")
+        declare("", words[2], words[3] != "" ? words[3] : "host")
     else if (line ~ /^@profiling/)
-        profiling()
+        declare("p")
     else if (line ~ /^@generic/)
         generic()
     else
