@@ -104,6 +104,67 @@ __attribute__((destructor)) static void leave(void)
 
 /* ---- events ---- */
 
+/* Codes by which releases report the end of a process, and which of them mean that it was in order. */
+#ifdef PMIX_EVENT_PROC_TERMINATED
+#define PROC_ENDED PMIX_EVENT_PROC_TERMINATED
+#else
+#define PROC_ENDED PMIX_PROC_TERMINATED
+#endif
+
+static pmix_status_t codes[] = {
+    PROC_ENDED,
+#if PMIX_NUMERIC_VERSION >= 0x00040200
+    PMIX_ERR_PROC_REQUESTED_ABORT,
+    PMIX_ERR_PROC_KILLED_BY_CMD,
+    PMIX_ERR_PROC_ABORTED_BY_SIG,
+#endif
+#if PMIX_NUMERIC_VERSION >= 0x00040000
+    PMIX_ERR_PROC_TERM_WO_SYNC,
+    PMIX_ERR_JOB_ABORTED,
+    PMIX_ERR_LOST_CONNECTION,
+#else
+    PMIX_ERR_PROC_ABORTED,
+    PMIX_ERR_PROC_REQUESTED_ABORT,
+    PMIX_ERR_LOST_CONNECTION_TO_SERVER,
+#endif
+};
+
+struct news {
+    uint32_t rank;
+    pmix_status_t status;
+};
+
+static void *tell(void *arg)
+{
+    struct news *news = arg;
+    pthread_mutex_lock(&session.lock);
+    struct px_boot *boot = session.open;
+    if (boot) {
+        char what[128];
+        snprintf(what, sizeof(what), "the launcher reports: %s", PMIx_Error_string(news->status));
+        px_boot_failed(boot, news->rank < boot->facts.size ? news->rank : UINT32_MAX, what,
+                       news->status != PROC_ENDED);
+    }
+    pthread_mutex_unlock(&session.lock);
+    free(news);
+    return NULL;
+}
+
+/* Who hears of a failure may end the job, and PMIx_Abort waits for PMIx's thread: so that thread must not be the one who
+ * tells. Without a thread the news is lost; limits still end every wait. */
+static void tell_in_own_thread(uint32_t rank, pmix_status_t status)
+{
+    pthread_t thread;
+    struct news *news = malloc(sizeof(*news));
+    if (!news)
+        return;
+    *news = (struct news){.rank = rank, .status = status};
+    if (pthread_create(&thread, NULL, tell, news) == 0)
+        pthread_detach(thread);
+    else
+        free(news);
+}
+
 static void on_event(size_t handler, pmix_status_t status, const pmix_proc_t *source,
                      pmix_info_t *info, size_t n_info, pmix_info_t *results, size_t n_results,
                      pmix_event_notification_cbfunc_fn_t done, void *done_arg)
@@ -114,15 +175,7 @@ static void on_event(size_t handler, pmix_status_t status, const pmix_proc_t *so
             info[i].value.type == PMIX_PROC && info[i].value.data.proc &&
             strncmp(info[i].value.data.proc->nspace, session.me.nspace, PMIX_MAX_NSLEN) == 0)
             rank = info[i].value.data.proc->rank;
-    pthread_mutex_lock(&session.lock);
-    struct px_boot *boot = session.open;
-    if (boot) {
-        char what[128];
-        bool sure = status != PMIX_EVENT_PROC_TERMINATED;
-        snprintf(what, sizeof(what), "the launcher reports: %s", PMIx_Error_string(status));
-        px_boot_failed(boot, rank < boot->facts.size ? rank : UINT32_MAX, what, sure);
-    }
-    pthread_mutex_unlock(&session.lock);
+    tell_in_own_thread(rank, status);
     if (done)
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
 }
@@ -134,20 +187,6 @@ static void on_registered(pmix_status_t status, size_t handler, void *arg)
 /* A server that offers no events is no error: peers of the node are watched anyway. */
 static void listen_for_events(void)
 {
-    static pmix_status_t codes[] = {
-        PMIX_EVENT_PROC_TERMINATED,
-        PMIX_ERR_PROC_REQUESTED_ABORT,
-#if PMIX_NUMERIC_VERSION >= 0x00040000
-        PMIX_ERR_PROC_TERM_WO_SYNC,
-        PMIX_ERR_PROC_KILLED_BY_CMD,
-        PMIX_ERR_PROC_ABORTED_BY_SIG,
-        PMIX_ERR_JOB_ABORTED,
-        PMIX_ERR_LOST_CONNECTION,
-#else
-        PMIX_ERR_PROC_ABORTED,
-        PMIX_ERR_LOST_CONNECTION_TO_SERVER,
-#endif
-    };
     if (session.listening)
         return;
     PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), NULL, 0, on_event,
