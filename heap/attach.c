@@ -21,7 +21,7 @@ static struct px_heap_mapping *find_peer(const struct px_heap *heap, uint32_t ra
 void px_heap_drop_peers(struct px_heap *heap)
 {
     for (uint32_t i = 0; i < heap->n_peers; i++)
-        heap->ops->unmap(heap->memory, heap->peers[i].address, heap->span);
+        heap->ops->unmap(heap->memory, heap->peers[i].address, px_heap_mapped(heap, heap->span));
     heap->n_peers = 0;
 }
 
@@ -30,7 +30,7 @@ void px_heap_detach(struct px_heap *heap, uint32_t rank)
     struct px_heap_mapping *peer = find_peer(heap, rank);
     if (!peer)
         return;
-    heap->ops->unmap(heap->memory, peer->address, heap->span);
+    heap->ops->unmap(heap->memory, peer->address, px_heap_mapped(heap, heap->span));
     *peer = heap->peers[--heap->n_peers];
 }
 
@@ -67,7 +67,7 @@ static px_status map_peer(struct px_heap *heap, const struct px_heap_peer *peer,
     px_status status = check_file(heap, fd, error);
     if (status != PX_OK)
         return status;
-    status = heap->ops->attach(heap->memory, fd, heap->span, &address, error);
+    status = heap->ops->attach(heap->memory, fd, px_heap_mapped(heap, heap->span), &address, error);
     if (status == PX_ERR_NO_MEMORY)
         return px_heap_offer_less(heap, heap->span, error);
     if (status != PX_OK)
@@ -75,7 +75,7 @@ static px_status map_peer(struct px_heap *heap, const struct px_heap_peer *peer,
     if (confirm->fn)
         status = confirm->fn(confirm->arg, peer->rank, (void *)address, peer->card->nonce, error);
     if (status != PX_OK) {
-        heap->ops->unmap(heap->memory, address, heap->span);
+        heap->ops->unmap(heap->memory, address, px_heap_mapped(heap, heap->span));
         return status;
     }
     heap->peers[heap->n_peers++] = (struct px_heap_mapping){
@@ -189,4 +189,52 @@ px_status px_heap_attach(struct px_heap *heap, const struct px_heap_peer *peers,
     if (all_direct(heap, peers, n_peers))
         return attach_direct(heap, peers, n_peers, &confirm, error);
     return attach_passed(heap, peers, n_peers, &confirm, error);
+}
+
+/* --- descriptors of other memory --- */
+
+static px_status fetch_direct(const struct px_heap *heap, const struct px_heap_peer *peers,
+                              uint32_t n, const int *theirs, int *fds, struct px_error *error)
+{
+    px_status first = PX_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        struct px_error cause = PX_ERROR_INIT;
+        if (peers[i].rank == heap->options.rank)
+            continue;
+        px_status status = px_share_take(peers[i].card->pid, theirs[i], &fds[i], &cause);
+        keep_first(status, &cause, &first, error);
+    }
+    return first;
+}
+
+static px_status fetch_passed(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
+                              int mine, int *fds, struct px_error *error)
+{
+    struct px_share_peer *passed = calloc(n, sizeof(*passed));
+    uint32_t n_passed = 0;
+    if (!passed)
+        return px_error_errno(error, ENOMEM, "books for receiving descriptors");
+    for (uint32_t i = 0; i < n; i++)
+        if (peers[i].rank != heap->options.rank)
+            passed[n_passed++] = (struct px_share_peer){.rank = peers[i].rank,
+                                                        .nonce = peers[i].card->nonce,
+                                                        .tag = peers[i].card->tag,
+                                                        .fd = -1};
+    px_status status =
+        px_share_pass(heap->share, mine, passed, n_passed, heap->options.timeout_s, error);
+    for (uint32_t i = 0, j = 0; i < n; i++)
+        if (peers[i].rank != heap->options.rank)
+            fds[i] = passed[j++].fd;
+    free(passed);
+    return status;
+}
+
+px_status px_heap_fetch(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n_peers,
+                        const int *theirs, int mine, int *fds, struct px_error *error)
+{
+    for (uint32_t i = 0; i < n_peers; i++)
+        fds[i] = -1;
+    if (all_direct(heap, peers, n_peers))
+        return fetch_direct(heap, peers, n_peers, theirs, fds, error);
+    return fetch_passed(heap, peers, n_peers, mine, fds, error);
 }

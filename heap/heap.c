@@ -17,8 +17,9 @@
 #include "heap/private.h"
 #include "src/diag/log.h"
 
-#define PAGE        ((size_t)4096)
-#define GROWTH_STEP ((size_t)32 << 20)
+#define PAGE              ((size_t)4096)
+#define GROWTH_STEP       ((size_t)32 << 20)
+#define GRANULARITY_SLACK ((size_t)64 << 20)
 
 /* --- create and destroy --- */
 
@@ -45,7 +46,7 @@ static px_status check_limits(struct px_heap *heap, size_t size, struct px_error
 {
     char warning[PX_LIMITS_WARNING];
     px_status status = px_limits_read("", &heap->limits, error);
-    if (status != PX_OK || heap->ops->from_pool(heap->memory))
+    if (status != PX_OK || heap->options.data_elsewhere || heap->ops->from_pool(heap->memory))
         return status;
     status = px_limits_check(&heap->limits, heap->control_bytes + size,
                              heap->ops->resident(heap->memory), heap->control_bytes,
@@ -81,8 +82,8 @@ static px_status make_memory(struct px_heap *heap, struct px_error *error)
                                              .huge = heap->options.huge,
                                              .numa_node = heap->options.numa_node,
                                              .control_bytes = heap->control_bytes};
-    px_status status =
-        heap->ops->create(&wanted, heap->control_bytes + heap->initial, &heap->memory, error);
+    px_status status = heap->ops->create(
+        &wanted, px_heap_mapped(heap, heap->control_bytes + heap->initial), &heap->memory, error);
     if (status != PX_OK)
         return status;
     return heap->ops->attach(heap->memory, heap->ops->descriptor(heap->memory), heap->control_bytes,
@@ -138,7 +139,7 @@ px_status px_heap_create(const struct px_heap_options *options, struct px_heap *
 static void unmap_own(struct px_heap *heap)
 {
     if (heap->base)
-        heap->ops->unmap(heap->memory, heap->base, heap->span);
+        heap->ops->unmap(heap->memory, heap->base, px_heap_mapped(heap, heap->span));
     if (heap->early)
         heap->ops->unmap(heap->memory, heap->early, heap->control_bytes);
     heap->base = heap->early = 0;
@@ -173,9 +174,27 @@ uint64_t px_heap_nonce(const struct px_heap *heap)
 
 /* --- offer --- */
 
+static size_t own_granularity(const struct px_heap *heap)
+{
+    size_t asked = heap->options.granularity;
+    return asked > PX_HEAP_UNIT ? asked : PX_HEAP_UNIT;
+}
+
+size_t px_heap_data_start(const struct px_heap *heap, size_t granularity)
+{
+    bool elsewhere = heap->options.data_elsewhere;
+    return elsewhere ? px_round_up(heap->control_bytes, granularity) : heap->control_bytes;
+}
+
+/* What lies in front of programs' memory, before the job's granularity is known. */
+static size_t front(const struct px_heap *heap)
+{
+    return px_heap_data_start(heap, own_granularity(heap)) + heap->options.front_bytes;
+}
+
 size_t px_heap_least_span(const struct px_heap *heap)
 {
-    return px_round_up(heap->control_bytes + heap->initial, PX_HEAP_UNIT);
+    return px_round_up(front(heap) + heap->initial, PX_HEAP_UNIT);
 }
 
 static px_status choose_span(const struct px_heap *heap, size_t *span, struct px_error *error)
@@ -184,8 +203,13 @@ static px_status choose_span(const struct px_heap *heap, size_t *span, struct px
     size_t least = px_heap_least_span(heap), room = px_limits_address_space(least * n);
     if (room != SIZE_MAX && heap->base) /* what this heap has mapped already can be used again */
         room += heap->span * (1 + (size_t)heap->n_peers);
-    size_t found = px_offer_span(heap->initial, heap->options.max_size, heap->control_bytes,
+    if (heap->options.data_elsewhere) /* it is reserved by others, outside of our limits */
+        room = SIZE_MAX;
+    size_t found = px_offer_span(heap->initial, heap->options.max_size,
+                                 px_round_up(front(heap), own_granularity(heap)),
                                  heap->limits.physical, room, n);
+    if (heap->options.data_elsewhere) /* other PEs may need more before their memory begins */
+        found = px_round_up(found, own_granularity(heap)) + GRANULARITY_SLACK;
     if (found > heap->span_cap)
         found = heap->span_cap;
     if (found >= least) {
@@ -200,11 +224,25 @@ static px_status choose_span(const struct px_heap *heap, size_t *span, struct px
         px_size_text(room, have), n, px_size_text(least, each));
 }
 
+/* Of a range with a refused part in it the larger rest is offered. */
+static void leave_out(struct px_heap_range ranges[PX_HEAP_RANGES], const struct px_heap_range *part)
+{
+    for (size_t i = 0; i < PX_HEAP_RANGES && part->length; i++) {
+        uintptr_t start = ranges[i].start, end = start + ranges[i].length;
+        uintptr_t from = part->start, to = from + part->length;
+        if (to <= start || from >= end)
+            continue;
+        size_t below = from > start ? from - start : 0, above = end > to ? end - to : 0;
+        ranges[i].start = below > above ? start : to;
+        ranges[i].length = below > above ? below : above;
+    }
+}
+
 px_status px_heap_card(struct px_heap *heap, uint8_t bytes[PX_HEAP_CARD_BYTES],
                        struct px_error *error)
 {
     struct px_heap_card card = {
-        .granularity = PX_HEAP_UNIT,
+        .granularity = own_granularity(heap),
         .nonce = heap->nonce,
         .tag = heap->tag,
         .pid_namespace = px_share_pid_namespace(),
@@ -218,10 +256,9 @@ px_status px_heap_card(struct px_heap *heap, uint8_t bytes[PX_HEAP_CARD_BYTES],
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
         return px_error_errno(error, errno, "opening /proc/self/maps");
-    px_offer_ranges(maps, heap->base, heap->base ? heap->span : 0, card.free);
-    rewind(maps);
-    px_offer_slots(maps, heap->base, heap->base ? heap->span : 0, card.slots);
+    px_offer_ranges(maps, heap->base, heap->base ? px_heap_mapped(heap, heap->span) : 0, card.free);
     fclose(maps);
+    leave_out(card.free, &heap->avoid);
     px_heap_card_encode(&card, bytes);
     return PX_OK;
 }
@@ -262,10 +299,10 @@ px_status px_heap_place(struct px_heap *heap, uintptr_t base, size_t span, struc
     if (heap->base) {
         if (back_to_early(heap) != PX_OK)
             return px_error_set(error, PX_ERR_NO_MEMORY, "no room to map the control area");
-        heap->ops->unmap(heap->memory, heap->base, heap->span);
+        heap->ops->unmap(heap->memory, heap->base, px_heap_mapped(heap, heap->span));
         heap->base = 0;
     }
-    px_status status = heap->ops->place(heap->memory, base, span, error);
+    px_status status = heap->ops->place(heap->memory, base, px_heap_mapped(heap, span), error);
     if (status == PX_ERR_NO_MEMORY)
         return px_heap_offer_less(heap, span, error);
     if (status != PX_OK)
@@ -287,15 +324,56 @@ static size_t agreed_size(const struct px_heap *heap)
     return stats.size;
 }
 
+static uintptr_t data_address(const struct px_heap *heap)
+{
+    if (heap->options.data_elsewhere)
+        return heap->data;
+    return heap->base ? heap->base + heap->control_bytes : 0;
+}
+
+/* The most that programs' memory can grow to. */
+static size_t room(const struct px_heap *heap)
+{
+    if (heap->options.data_elsewhere)
+        return heap->data_room;
+    return heap->span > heap->control_bytes ? heap->span - heap->control_bytes : 0;
+}
+
+size_t px_heap_granularity(const struct px_heap_card *cards, uint32_t n_pes)
+{
+    size_t granularity = PX_HEAP_UNIT;
+    for (uint32_t pe = 0; pe < n_pes; pe++)
+        if (cards[pe].granularity > granularity)
+            granularity = cards[pe].granularity;
+    return granularity;
+}
+
+void px_heap_data_at(struct px_heap *heap, uintptr_t data, size_t max_size)
+{
+    heap->data = data;
+    heap->data_room = max_size;
+}
+
+void px_heap_data_apart(struct px_heap *heap)
+{
+    heap->data_apart = true;
+}
+
+void px_heap_avoid(struct px_heap *heap)
+{
+    heap->avoid = (struct px_heap_range){.start = heap->base, .length = heap->span};
+}
+
 void px_heap_facts(const struct px_heap *heap, struct px_heap_facts *facts)
 {
     *facts = (struct px_heap_facts){
         .base = heap->base,
-        .data = heap->base ? heap->base + heap->control_bytes : 0,
+        .data = data_address(heap),
         .span = heap->span,
         .control_bytes = heap->control_bytes,
         .size = agreed_size(heap),
-        .max_size = heap->span > heap->control_bytes ? heap->span - heap->control_bytes : 0,
+        .max_size = room(heap),
+        .apart = heap->data_apart,
         .fd = heap->ops->descriptor(heap->memory),
     };
     heap->ops->describe(heap->memory, facts->pages, sizeof(facts->pages));
@@ -307,17 +385,20 @@ void px_heap_where(const struct px_heap *heap, const void *pointer, struct px_he
     *where = (struct px_heap_where){.kind = PX_HEAP_OUTSIDE, .symmetric = address};
     if (!heap->base)
         return;
-    if (address - heap->base < heap->span) {
-        size_t offset = address - heap->base;
+    if (address - data_address(heap) < room(heap)) {
+        bool exists = address - data_address(heap) < agreed_size(heap);
         where->rank = heap->options.rank;
-        where->kind = offset < heap->control_bytes                       ? PX_HEAP_CONTROL
-                      : offset - heap->control_bytes < agreed_size(heap) ? PX_HEAP_MINE
-                                                                         : PX_HEAP_MINE_UNUSED;
+        where->kind = exists ? PX_HEAP_MINE : PX_HEAP_MINE_UNUSED;
+        return;
+    }
+    if (address - heap->base < heap->span) {
+        where->rank = heap->options.rank;
+        where->kind = PX_HEAP_CONTROL;
         return;
     }
     for (uint32_t i = 0; i < heap->n_peers; i++) {
         size_t offset = address - heap->peers[i].address;
-        if (offset >= heap->span)
+        if (offset >= px_heap_mapped(heap, heap->span))
             continue;
         where->kind = PX_HEAP_OF_PEER;
         where->rank = heap->peers[i].rank;
@@ -330,32 +411,40 @@ struct px_alloc *px_heap_allocator(struct px_heap *heap)
     return heap->alloc;
 }
 
+/* Other memory grows by a chunk each time, which peers have to map: large heaps take larger ones. */
+static size_t growth_step(const struct px_heap *heap)
+{
+    size_t step = GROWTH_STEP, size = agreed_size(heap);
+    while (heap->options.data_elsewhere && step < size / 32)
+        step *= 2;
+    return step;
+}
+
 size_t px_heap_growth(const struct px_heap *heap, size_t bytes, size_t alignment)
 {
     size_t need = px_alloc_size_for(heap->alloc, bytes, alignment);
-    size_t most = heap->span > heap->control_bytes ? heap->span - heap->control_bytes : 0;
+    size_t most = room(heap);
     if (need == 0 || need > most)
         return 0;
-    size_t size = px_round_up(need, GROWTH_STEP);
+    size_t size = px_round_up(need, growth_step(heap));
     return size < most ? size : most;
 }
 
 static px_status check_window(const struct px_heap *heap, size_t size, struct px_error *error)
 {
     char asked[PX_SIZE_TEXT], most[PX_SIZE_TEXT];
-    if (size <= heap->span - heap->control_bytes)
+    if (size <= room(heap))
         return PX_OK;
     return px_error_set(error, PX_ERR_NO_MEMORY,
                         "a symmetric heap of %s does not fit into the window, which holds %s; set "
                         "NVSHMEM_MAX_MEMORY_PER_PE (or NVSHMEM_SYMMETRIC_SIZE) before initialising",
-                        px_size_text(size, asked),
-                        px_size_text(heap->span - heap->control_bytes, most));
+                        px_size_text(size, asked), px_size_text(room(heap), most));
 }
 
 px_status px_heap_grow(struct px_heap *heap, size_t new_size, struct px_error *error)
 {
     px_status status = check_window(heap, new_size, error);
-    if (status != PX_OK || new_size <= agreed_size(heap))
+    if (status != PX_OK || new_size <= agreed_size(heap) || heap->options.data_elsewhere)
         return status;
     size_t size = px_round_up(new_size, PAGE);
     status = check_limits(heap, size, error);
@@ -375,6 +464,10 @@ px_status px_heap_reset(struct px_heap *heap, size_t new_size, struct px_error *
     px_status status = check_window(heap, size, error);
     if (status == PX_OK)
         status = check_limits(heap, size, error);
+    if (heap->options.data_elsewhere) {
+        px_alloc_reset(heap->alloc, status == PX_OK ? size : agreed);
+        return status;
+    }
     if (status == PX_OK)
         status =
             heap->ops->reset(heap->memory, heap->control_bytes, heap->control_bytes + size, error);

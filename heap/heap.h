@@ -39,11 +39,7 @@
 
 #define PX_HEAP_RANGES     4                 /* free address ranges on a card */
 #define PX_HEAP_UNIT       ((size_t)2 << 20) /* ranges, base and span are multiples of it */
-#define PX_HEAP_CARD_BYTES 128
-/* Besides, the address space from PX_HEAP_SLOT_BASE on in slots: a bit each, set when the whole slot is free. */
-#define PX_HEAP_SLOTS     512
-#define PX_HEAP_SLOT      ((size_t)64 << 30)
-#define PX_HEAP_SLOT_BASE ((uintptr_t)0x200000000000)
+#define PX_HEAP_CARD_BYTES 64
 #define PX_HEAP_NOT_MAPPED INTPTR_MIN /* equals PX_NOT_MAPPED of src/transport/move.h */
 
 struct px_heap;
@@ -61,6 +57,12 @@ struct px_heap_options {
     bool no_direct; /* never take descriptors with pidfd_getfd (tests; an override for odd
                        sandboxes) */
     unsigned timeout_s; /* limit of waiting for local peers in px_heap_attach; 0 = 120 */
+    /* The heap's bytes are another memory's, a GPU's: here is the control area only. The window is
+     * agreed on and the allocator kept as ever, but behind the control area it is left free for who
+     * maps that memory and then says so with px_heap_data_at. max_size must be given. */
+    bool data_elsewhere;
+    size_t front_bytes; /* of that memory in front of the heap: not for programs */
+    size_t granularity; /* of that memory, a power of two; 0 = PX_HEAP_UNIT */
 };
 #define PX_HEAP_NUMA_AUTO (-1)
 #define PX_HEAP_NUMA_NONE (-2)
@@ -72,7 +74,6 @@ struct px_heap_range {
 };
 struct px_heap_card {
     struct px_heap_range free[PX_HEAP_RANGES]; /* ascending, apart; length 0 = unused, at the end */
-    uint64_t slots[PX_HEAP_SLOTS / 64];
     size_t span;            /* the window this PE would like and can map local_size times */
     size_t granularity;     /* of mapping: a power of two, at least PX_HEAP_UNIT */
     uint64_t nonce;         /* random; also in the owner's control area */
@@ -116,6 +117,16 @@ px_status px_heap_agree(const struct px_heap_card *cards, uint32_t n_pes, size_t
  * mappings are dropped). */
 px_status px_heap_place(struct px_heap *heap, uintptr_t base, size_t span, struct px_error *error);
 
+/* For data_elsewhere: the granularity of the whole job; where the other memory begins, as an offset
+ * into the window; and, once it is there, at which address programs' memory lies and how much of it
+ * there can be. */
+size_t px_heap_granularity(const struct px_heap_card *cards, uint32_t n_pes);
+size_t px_heap_data_start(const struct px_heap *heap, size_t granularity);
+void px_heap_data_at(struct px_heap *heap, uintptr_t data, size_t max_size);
+void px_heap_data_apart(struct px_heap *heap); /* it differs between the PEs */
+/* This window's address was refused by who maps the other memory: the next card does not offer it. */
+void px_heap_avoid(struct px_heap *heap);
+
 /* Asked for each mapped peer: is this the control area of `rank` with this nonce? Return PX_OK to
  * keep the mapping. */
 typedef px_status px_heap_confirm_fn(void *arg, uint32_t rank, const void *control, uint64_t nonce,
@@ -134,6 +145,12 @@ px_status px_heap_attach(struct px_heap *heap, const struct px_heap_peer *peers,
 /* Drop the mapping of one peer (it is then not mapped). */
 void px_heap_detach(struct px_heap *heap, uint32_t rank);
 
+/* Descriptors of other memory of the peers, by the ways that px_heap_attach uses: `theirs[i]` is the
+ * number in peer i's process, `mine` what they get from me, fds[i] the duplicate here, -1 for myself
+ * and where there was no way. Call it on all PEs of the node, which have met since the last passing. */
+px_status px_heap_fetch(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n_peers,
+                        const int *theirs, int mine, int *fds, struct px_error *error);
+
 /* mapped - base; 0 for myself; PX_HEAP_NOT_MAPPED. Found by search: copy it into a table for the
  * hot path. */
 intptr_t px_heap_delta(const struct px_heap *heap, uint32_t rank);
@@ -143,6 +160,7 @@ intptr_t px_heap_delta(const struct px_heap *heap, uint32_t rank);
 struct px_heap_facts {
     uintptr_t base, data;
     size_t span, control_bytes, size, max_size; /* max_size = span - control_bytes */
+    bool apart; /* `data` differs between the PEs */
     int fd;
     char pages[96]; /* how memory is backed, for info output: "memfd, transparent huge pages, NUMA
                        node 0" */

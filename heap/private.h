@@ -57,8 +57,6 @@ size_t px_limits_address_room(size_t limit, size_t used, size_t needed);
  * many ranges. */
 size_t px_offer_ranges(FILE *maps, uintptr_t mine, size_t mine_length,
                        struct px_heap_range ranges[PX_HEAP_RANGES]);
-/* The same by slots. */
-void px_offer_slots(FILE *maps, uintptr_t mine, size_t mine_length, uint64_t slots[PX_HEAP_SLOTS / 64]);
 
 /* The window to wish for: max_size if given, else by physical memory; at least size; n_pes windows
  * must fit into `room`. 0 = not even the least fits. */
@@ -128,7 +126,17 @@ struct px_heap {
     bool direct; /* as the next card says */
     struct px_heap_mapping *peers;
     uint32_t n_peers;
+    uintptr_t data;             /* data_elsewhere: where programs' memory lies, 0 = not yet */
+    bool data_apart;
+    size_t data_room;           /* and how much of it there can be */
+    struct px_heap_range avoid; /* an address that was refused */
 };
+
+/* How much of a window is mapped from this memory. */
+static inline size_t px_heap_mapped(const struct px_heap *heap, size_t span)
+{
+    return heap->options.data_elsewhere ? heap->control_bytes : span;
+}
 
 size_t px_heap_least_span(const struct px_heap *heap);
 /* A refusal for lack of address space is answered with half the window in the next round, while
