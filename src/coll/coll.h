@@ -50,7 +50,10 @@ struct px_coll_setup {
     uintptr_t base; /* start of the symmetric window; team slots start at base + PX_CONTROL_BYTES */
     uint32_t max_teams; /* slots */
     const struct px_env *env;
+    uintptr_t stages; /* max_teams times PX_COLL_STAGE_BYTES of host memory in the control area, where
+                         programs' memory is a GPU's; else 0 */
 };
+#define PX_COLL_STAGE_BYTES ((size_t)512 << 10)
 /* Local: makes the predefined teams. px_peers must be complete; the control area must be mapped by
  * all peers before the first collective. On failure nothing is left. */
 px_status px_coll_open(const struct px_coll_setup *setup, struct px_error *error);
@@ -108,6 +111,22 @@ void px_reducescatter(struct px_team *team, void *dest, const void *source, size
  */
 void px_scan(struct px_team *team, void *dest, const void *source, size_t count,
              struct px_arithmetic arithmetic, bool inclusive, const struct px_call *call);
+
+/* far.c: the same for memory that the processor cannot reach. alltoalls does for both. */
+void px_far_broadcast(struct px_team *team, void *dest, const void *source, size_t bytes,
+                      uint32_t root, const struct px_call *call);
+void px_far_fcollect(struct px_team *team, void *dest, const void *source, size_t bytes,
+                     const struct px_call *call);
+void px_far_collect(struct px_team *team, void *dest, const void *source, size_t bytes,
+                    const struct px_call *call);
+void px_far_alltoall(struct px_team *team, void *dest, const void *source, size_t bytes,
+                     const struct px_call *call);
+void px_far_reduce(struct px_team *team, void *dest, const void *source, size_t count,
+                   struct px_arithmetic arithmetic, const struct px_call *call);
+void px_far_reducescatter(struct px_team *team, void *dest, const void *source, size_t count,
+                          struct px_arithmetic arithmetic, const struct px_call *call);
+void px_far_scan(struct px_team *team, void *dest, const void *source, size_t count,
+                 struct px_arithmetic arithmetic, bool inclusive, const struct px_call *call);
 
 /* Returned by the calls that make teams, next to 0. */
 #define PX_TEAM_REFUSED 1

@@ -55,15 +55,15 @@ void px_hand(const struct px_visit *visit, uint32_t pe, unsigned line, size_t ce
     struct px_slot *slot = visit->team->slot;
     struct px_line *at = &slot->lines[visit->parity][line];
     void *room = bytes <= PX_LINE_BYTES ? at->data : slot->cells[visit->parity] + cell;
-    if (!px_is_mapped(pe)) {
+    if (!px_control_is_mapped(pe)) {
         px_peers.remote->put_signal(px_peers.remote_self, pe, room, data, bytes,
                                     (uint64_t *)&at->flag, visit->value, PX_AMO_SET, false);
         return;
     }
-    px_copy(px_mapped(pe, room), data, bytes);
-    struct px_line *theirs = px_mapped(pe, at);
+    px_copy(px_control_mapped(pe, room), data, bytes);
+    struct px_line *theirs = px_control_mapped(pe, at);
     atomic_store_explicit(&theirs->flag, visit->value, memory_order_release);
-    px_wait_wake(&((struct px_control *)px_mapped(pe, px_coll.control))->sleeping);
+    px_wait_wake(&((struct px_control *)px_control_mapped(pe, px_coll.control))->sleeping);
 }
 
 const void *px_take(const struct px_visit *visit, uint32_t pe, unsigned line, size_t cell,

@@ -96,11 +96,11 @@ static void add_step(struct px_team *team, bool send, unsigned line, uint32_t me
         struct px_line *at = &team->slot->lines[parity][line];
         if (!send)
             step.flag[parity] = &at->flag;
-        else if (px_is_mapped(pe))
-            step.flag[parity] = &((struct px_line *)px_mapped(pe, at))->flag;
+        else if (px_control_is_mapped(pe))
+            step.flag[parity] = &((struct px_line *)px_control_mapped(pe, at))->flag;
     }
-    if (send && px_is_mapped(pe))
-        step.sleeping = &((struct px_control *)px_mapped(pe, px_coll.control))->sleeping;
+    if (send && px_control_is_mapped(pe))
+        step.sleeping = &((struct px_control *)px_control_mapped(pe, px_coll.control))->sleeping;
     team->steps[team->n_steps++] = step;
 }
 

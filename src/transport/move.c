@@ -79,6 +79,12 @@ uint64_t px_amo_apply(void *word, const struct px_amo *amo)
     return amo->width == 4 ? apply_4(word, amo) : apply_8(word, amo);
 }
 
+void px_wake_pe(uint32_t pe)
+{
+    if (px_peers.control && px_control_is_mapped(pe))
+        px_wait_wake(&((struct px_control *)px_control_mapped(pe, px_peers.control))->sleeping);
+}
+
 void px_put_signal(uint32_t pe, void *dest, const void *source, size_t bytes, uint64_t *signal,
                    uint64_t value, enum px_amo_op op, bool nbi)
 {
@@ -93,6 +99,5 @@ void px_put_signal(uint32_t pe, void *dest, const void *source, size_t bytes, ui
         (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
     else
         __atomic_store_n(word, value, __ATOMIC_RELEASE);
-    if (px_peers.control)
-        px_wait_wake(&((struct px_control *)px_mapped(pe, px_peers.control))->sleeping);
+    px_wake_pe(pe);
 }

@@ -23,6 +23,9 @@ struct px_peers {
     void *remote_self;
     bool any_remote;
     struct px_control *control; /* mine, where the window starts; NULL before there is one */
+    /* [n_pes] the same for the control areas, which are host memory always; `delta` itself where
+     * programs' memory is host memory too. */
+    intptr_t *control_delta;
 };
 extern struct px_peers px_peers __attribute__((visibility("hidden"))); /* no detour by the GOT */
 
@@ -35,6 +38,26 @@ static inline void *px_mapped(uint32_t pe, const void *symmetric)
 {
     return (void *)((uintptr_t)symmetric + (uintptr_t)px_peers.delta[pe]);
 }
+
+/* Programs' memory is out of the processor's reach, this PE's own too. */
+static inline bool px_data_is_far(void)
+{
+    return !px_is_mapped(px_peers.my_pe);
+}
+
+/* The same for what lies in a control area. */
+static inline bool px_control_is_mapped(uint32_t pe)
+{
+    return __builtin_expect(px_peers.control_delta[pe] != PX_NOT_MAPPED, 1);
+}
+
+static inline void *px_control_mapped(uint32_t pe, const void *symmetric)
+{
+    return (void *)((uintptr_t)symmetric + (uintptr_t)px_peers.control_delta[pe]);
+}
+
+/* End the sleep of a mapped PE that waits for one of its words. */
+void px_wake_pe(uint32_t pe);
 
 static inline void px_put(uint32_t pe, void *dest, const void *source, size_t bytes)
 {
@@ -76,6 +99,22 @@ static inline uint64_t px_amo(uint32_t pe, void *dest, const struct px_amo *amo)
     if (px_is_mapped(pe))
         return px_amo_apply(px_mapped(pe, dest), amo);
     return px_peers.remote->amo(px_peers.remote_self, pe, dest, amo);
+}
+
+/* A word of this PE's own symmetric memory, 2, 4 or 8 bytes, as it is now; what was put before it was
+ * written is then seen too. */
+static inline uint64_t px_own_word(const void *word, size_t size)
+{
+    uint64_t far = 0;
+    if (__builtin_expect(px_peers.delta && px_data_is_far(), 0)) {
+        px_peers.remote->get(px_peers.remote_self, px_peers.my_pe, &far, word, size);
+        return far;
+    }
+    if (size == 8)
+        return __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE);
+    if (size == 4)
+        return __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
+    return __atomic_load_n((const uint16_t *)word, __ATOMIC_ACQUIRE);
 }
 
 /* Data, then signal; `op` is PX_AMO_SET or PX_AMO_ADD. Wakes the target when it sleeps on a mapped word. */

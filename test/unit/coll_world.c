@@ -107,7 +107,7 @@ static _Noreturn void be_pe(const struct coll_world *world, const int *fds, size
         map_window(world, fds[pe], pe, bytes);
         nodes[pe] = node_of(world, pe);
     }
-    px_peers.delta = known;
+    px_peers.delta = px_peers.control_delta = known;
     px_peers.my_pe = world_pe;
     px_peers.n_pes = world_size;
     px_peers.control = (void *)BASE;

@@ -33,7 +33,7 @@ static void connect_peers(struct pes *pe)
         delta[i] =
             all_mapped || (i ^ pe->me) % 2 == 0 ? pes_window(pe, i) - pe->base : PX_NOT_MAPPED;
     delta[pe->me] = 0;
-    px_peers = (struct px_peers){.delta = delta,
+    px_peers = (struct px_peers){.delta = delta, .control_delta = delta,
                                  .my_pe = pe->me,
                                  .n_pes = pe->n,
                                  .remote = pe->ops,

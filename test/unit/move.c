@@ -75,7 +75,7 @@ static void put_signal_to_a_mapped_peer(void **state)
     uint64_t signal = 5;
     char data[3000], dest[3000] = {0};
     memset(data, 7, sizeof(data));
-    px_peers.delta = delta;
+    px_peers.delta = px_peers.control_delta = delta;
     px_peers.control = &control;
     atomic_store(&control.sleeping, 1);
     px_put_signal(0, dest, data, sizeof(data), &signal, 3, PX_AMO_ADD, false);
@@ -85,7 +85,7 @@ static void put_signal_to_a_mapped_peer(void **state)
     px_put_signal(0, dest, data, 0, &signal, 3, PX_AMO_SET, true);
     assert_int_equal(signal, 3);
     px_peers.control = NULL;
-    px_peers.delta = NULL;
+    px_peers.delta = px_peers.control_delta = NULL;
 }
 
 static void transports_by_name_and_alias(void **state)

@@ -166,7 +166,7 @@ void trio_start(void)
     delta[1] = (intptr_t)TRIO_WINDOW;
     delta[2] = PX_NOT_MAPPED;
     px_peers = (struct px_peers){
-        .delta = delta, .my_pe = 0, .n_pes = TRIO_PES, .remote = &ops, .any_remote = true};
+        .delta = delta, .control_delta = delta, .my_pe = 0, .n_pes = TRIO_PES, .remote = &ops, .any_remote = true};
 }
 
 void trio_stop(void)
