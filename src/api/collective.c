@@ -7,6 +7,7 @@
 
 #include "src/api/check.h"
 #include "src/api/entry.h"
+#include "src/api/world.h"
 #include "src/coll/coll.h"
 #include "src/diag/log.h"
 
@@ -32,11 +33,18 @@ static void check_blocks(const char *call, const char *argument, const void *add
                            nelems <= SIZE_MAX / blocks ? nelems * blocks : SIZE_MAX, size);
 }
 
+/* An address as all PEs would say it. */
+static uint64_t symmetric_address(const void *address)
+{
+    return (uintptr_t)address - (px_world.memory.apart ? px_world.memory.data : 0);
+}
+
 static struct px_call describe(const char *name, const void *dest, const void *source,
                                size_t nelems, uint64_t other)
 {
-    return (struct px_call){.name = name,
-                            .arguments = {(uintptr_t)dest, (uintptr_t)source, nelems, other}};
+    return (struct px_call){
+        .name = name,
+        .arguments = {symmetric_address(dest), symmetric_address(source), nelems, other}};
 }
 
 int px_api_barrier(nvshmem_team_t handle)
@@ -98,7 +106,8 @@ int px_api_broadcast(nvshmem_team_t handle, void *dest, const void *source, size
     check_blocks(name, "dest", dest, nelems, size, 1);
     check_blocks(name, "source", source, nelems, size, 1);
     const struct px_call call = describe(name, dest, source, nelems, (uint64_t)root);
-    px_broadcast(team, dest, source, nelems * size, (uint32_t)root, &call);
+    (px_data_is_far() ? px_far_broadcast : px_broadcast)(team, dest, source, nelems * size,
+                                                         (uint32_t)root, &call);
     return 0;
 }
 
@@ -111,7 +120,7 @@ int px_api_fcollect(nvshmem_team_t handle, void *dest, const void *source, size_
     check_blocks(name, "dest", dest, nelems, size, px_team_size(team));
     check_blocks(name, "source", source, nelems, size, 1);
     const struct px_call call = describe(name, dest, source, nelems, 0);
-    px_fcollect(team, dest, source, nelems * size, &call);
+    (px_data_is_far() ? px_far_fcollect : px_fcollect)(team, dest, source, nelems * size, &call);
     return 0;
 }
 
@@ -126,7 +135,7 @@ int px_api_collect(nvshmem_team_t handle, void *dest, const void *source, size_t
     check_blocks(name, "source", source, nelems, size, 1);
     struct px_call call = describe(name, dest, source, nelems, 0);
     call.own = 1u << 2;
-    px_collect(team, dest, source, nelems * size, &call);
+    (px_data_is_far() ? px_far_collect : px_collect)(team, dest, source, nelems * size, &call);
     return 0;
 }
 
@@ -139,7 +148,7 @@ int px_api_alltoall(nvshmem_team_t handle, void *dest, const void *source, size_
     check_blocks(name, "dest", dest, nelems, size, px_team_size(team));
     check_blocks(name, "source", source, nelems, size, px_team_size(team));
     const struct px_call call = describe(name, dest, source, nelems, 0);
-    px_alltoall(team, dest, source, nelems * size, &call);
+    (px_data_is_far() ? px_far_alltoall : px_alltoall)(team, dest, source, nelems * size, &call);
     return 0;
 }
 
@@ -194,7 +203,8 @@ int px_api_reduce(nvshmem_team_t handle, void *dest, const void *source, size_t 
     check_blocks(name, "source", source, nreduce, size, 1);
     check_apart(name, dest, source, nreduce * size);
     const struct px_call call = describe(name, dest, source, nreduce, 0);
-    px_reduce(team, dest, source, nreduce, (struct px_arithmetic){type, op}, &call);
+    (px_data_is_far() ? px_far_reduce : px_reduce)(team, dest, source, nreduce,
+                                                   (struct px_arithmetic){type, op}, &call);
     return 0;
 }
 
@@ -208,7 +218,8 @@ int px_api_reducescatter(nvshmem_team_t handle, void *dest, const void *source, 
     check_blocks(name, "dest", dest, nreduce, size, 1);
     check_blocks(name, "source", source, nreduce, size, px_team_size(team));
     const struct px_call call = describe(name, dest, source, nreduce, 0);
-    px_reducescatter(team, dest, source, nreduce, (struct px_arithmetic){type, op}, &call);
+    (px_data_is_far() ? px_far_reducescatter : px_reducescatter)(
+        team, dest, source, nreduce, (struct px_arithmetic){type, op}, &call);
     return 0;
 }
 
@@ -223,7 +234,8 @@ static int scan(nvshmem_team_t handle, void *dest, const void *source, size_t nr
     check_blocks(name, "source", source, nreduce, size, 1);
     check_apart(name, dest, source, nreduce * size);
     const struct px_call call = describe(name, dest, source, nreduce, 0);
-    px_scan(team, dest, source, nreduce, arithmetic, inclusive, &call);
+    (px_data_is_far() ? px_far_scan : px_scan)(team, dest, source, nreduce, arithmetic, inclusive,
+                                               &call);
     return 0;
 }
 

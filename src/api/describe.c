@@ -92,7 +92,8 @@ void px_world_describe(const void *address, char *text, size_t size)
         snprintf(text, size, "it is the library's own memory in front of the heap");
         break;
     case PX_HEAP_OUTSIDE:
-        describe_outside(address, text, size);
+        if (!px_world.describe_gpu || !px_world.describe_gpu(address, text, size))
+            describe_outside(address, text, size);
         break;
     default:
         describe_mine((uintptr_t)address - px_world.memory.data, text, size);

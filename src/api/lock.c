@@ -11,6 +11,7 @@
 #include "src/api/entry.h"
 
 #include "src/api/amo.h"
+#include "src/api/world.h"
 #include "src/diag/log.h"
 #include "src/transport/control.h"
 #include "src/transport/wait.h"
@@ -32,10 +33,10 @@ static uint32_t amo(enum px_amo_op op, uint32_t *word, uint32_t value, uint32_t 
     return (uint32_t)px_amo(pe, word, &amo);
 }
 
-/* Spread over the PEs by address: the same answer everywhere. */
+/* Spread over the PEs by place in the heap: the same answer everywhere, also where addresses differ. */
 static uint32_t home(const long *lock)
 {
-    return (uint32_t)(((uintptr_t)lock >> 3) % px_peers.n_pes);
+    return (uint32_t)((((uintptr_t)lock - px_world.memory.data) >> 3) % px_peers.n_pes);
 }
 
 static void check(const char *call, const long *lock)
@@ -46,8 +47,7 @@ static void check(const char *call, const long *lock)
 
 static void wake(uint32_t pe)
 {
-    if (px_is_mapped(pe) && px_peers.control)
-        px_wait_wake(&((struct px_control *)px_mapped(pe, px_peers.control))->sleeping);
+    px_wake_pe(pe);
 }
 
 /* Into the queue of this PE's own node; a node that is in use already can never be served. */
@@ -62,7 +62,8 @@ static uint32_t await_node(struct lock *lock, const char *call, uint32_t mask, u
 {
     struct px_wait wait = PX_WAIT_INIT(call);
     uint32_t node;
-    while (((node = __atomic_load_n(&lock->node, __ATOMIC_ACQUIRE)) & mask ? 1u : 0u) != wanted)
+    while (((node = (uint32_t)px_own_word(&lock->node, sizeof lock->node)) & mask ? 1u : 0u) !=
+           wanted)
         px_wait_turn(&wait);
     return node;
 }

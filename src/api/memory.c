@@ -4,6 +4,7 @@
  * that could fail on some PEs only (growing) is agreed on: NULL everywhere or nowhere. */
 #include "config.h"
 #include "src/api/entry.h"
+#include "src/api/gpumem.h"
 #include "src/api/world.h"
 
 #include <stdio.h>
@@ -33,11 +34,14 @@ static void report_full(const char *call, size_t bytes, size_t alignment, const 
     else if (wanted)
         snprintf(remedy, sizeof(remedy), "NVSHMEM_MAX_MEMORY_PER_PE=%zuM would do",
                  round_up(wanted, PX_HEAP_UNIT) >> 20);
+    char gpu[200] = "";
+    if (px_on_gpu)
+        (void)px_gpumem_free_words(gpu, sizeof(gpu));
     px_warn_once_per_node(
         "%s: %zu bytes do not fit: %zu in use of a heap of %zu that may grow to %zu, largest free "
-        "piece %zu; %s",
+        "piece %zu%s; %s",
         call, bytes, stats.in_use, stats.size, px_world.memory.max_size, stats.largest_free,
-        remedy);
+        gpu, remedy);
     px_world_note_error(NVSHMEMX_ERROR_OUT_OF_MEMORY,
                         "%s: %zu bytes do not fit (%zu of %zu in use, largest piece %zu)", call,
                         bytes, stats.in_use, stats.size, stats.largest_free);
@@ -68,7 +72,11 @@ static bool grow(size_t bytes, size_t alignment, const struct px_call *call, cha
     if (!new_size)
         return false;
     px_status status = px_heap_grow(px_world.heap, new_size, &error);
+    if (px_on_gpu && status == PX_OK)
+        status = px_gpumem_grow(new_size, &error);
     bool all = px_agree_min(px_team_world(), status == PX_OK, call) == 1;
+    if (px_on_gpu && !all)
+        px_gpumem_undo(old_size);
     if (!all)
         snprintf(cause, cause_size, "%s",
                  status == PX_OK ? "another PE cannot get the memory" : error.text);
@@ -97,6 +105,15 @@ static void *address_of(size_t offset)
     return (void *)(px_world.memory.data + offset);
 }
 
+/* New GPU memory may hold anything. */
+static void clear_block(const struct px_block *block, size_t bytes)
+{
+    if (px_on_gpu)
+        px_gpumem_clear(address_of(block->offset), bytes);
+    else
+        px_heap_clear(px_world.heap, block->offset, block->dirty < bytes ? block->dirty : bytes);
+}
+
 /* malloc, calloc and align: they differ in what they clear and in the arguments that have to agree. */
 static void *allocate_and_meet(size_t bytes, size_t alignment, bool clear,
                                const struct px_call *call)
@@ -108,7 +125,7 @@ static void *allocate_and_meet(size_t bytes, size_t alignment, bool clear,
     pthread_mutex_lock(&lock);
     bool found = allocate(bytes, alignment, call, &block);
     if (found && clear)
-        px_heap_clear(px_world.heap, block.offset, block.dirty < bytes ? block.dirty : bytes);
+        clear_block(&block, bytes);
     px_barrier(px_team_world(), call);
     pthread_mutex_unlock(&lock);
     return found ? address_of(block.offset) : NULL;
@@ -164,6 +181,12 @@ static bool find_block(const char *call, const void *ptr, struct px_block *block
     return false;
 }
 
+/* An address as all PEs would say it. */
+static uint64_t symmetric_number(const void *address)
+{
+    return (uintptr_t)address - (px_world.memory.apart ? px_world.memory.data : 0);
+}
+
 static void free_and_meet(void *ptr, const struct px_call *call)
 {
     struct px_block block;
@@ -183,7 +206,7 @@ void px_api_free(void *ptr)
     px_world_require_up("nvshmem_free");
     if (ptr)
         free_and_meet(ptr,
-                      &(struct px_call){.name = "nvshmem_free", .arguments = {(uintptr_t)ptr}});
+                      &(struct px_call){.name = "nvshmem_free", .arguments = {symmetric_number(ptr)}});
 }
 
 /* Move a block whose neighbour is taken. The old one stays when there is no room. */
@@ -193,7 +216,7 @@ static void *move_block(const struct px_block *old, size_t size, const struct px
     if (!allocate(size, 0, call, &block))
         return NULL;
     size_t keep = old->asked < size ? old->asked : size;
-    px_copy(address_of(block.offset), address_of(old->offset), keep);
+    px_get(px_peers.my_pe, address_of(block.offset), address_of(old->offset), keep);
     (void)px_alloc_free(px_heap_allocator(px_world.heap), old->offset); /* it exists */
     return address_of(block.offset);
 }
@@ -205,7 +228,7 @@ void *px_api_realloc(void *ptr, size_t size)
     px_world_require_up("nvshmem_realloc");
     if (!ptr)
         return px_api_malloc(size);
-    const struct px_call call = {.name = "nvshmem_realloc", .arguments = {(uintptr_t)ptr, size}};
+    const struct px_call call = {.name = "nvshmem_realloc", .arguments = {symmetric_number(ptr), size}};
     if (size == 0) {
         free_and_meet(ptr, &call);
         return NULL;
@@ -223,6 +246,12 @@ void *px_api_realloc(void *ptr, size_t size)
     return result;
 }
 
+static px_status reset_pool(size_t size, struct px_error *error)
+{
+    px_status status = px_heap_reset(px_world.heap, size, error);
+    return px_on_gpu && status == PX_OK ? px_gpumem_reset(size, error) : status;
+}
+
 static px_status resize_pool(size_t size, const struct px_call *call, struct px_error *error)
 {
     struct px_team *world = px_team_world();
@@ -230,14 +259,16 @@ static px_status resize_pool(size_t size, const struct px_call *call, struct px_
     if (px_peers.any_remote)
         px_peers.remote->drop_memory(px_peers.remote_self, px_world.memory.control_bytes);
     size_t former = px_world.memory.size;
-    px_status status = px_heap_reset(px_world.heap, size, error);
+    px_status status = reset_pool(size, error);
     bool all = px_agree_min(world, status == PX_OK, call) == 1;
     if (!all && status == PX_OK) { /* where it failed the former size remained: go back to it */
-        if (px_heap_reset(px_world.heap, former, error) != PX_OK)
+        if (reset_pool(former, error) != PX_OK)
             px_fatal(1, "%s: going back to %zu bytes: %s", call->name, former, error->text);
         status = px_error_set(error, PX_ERR_NO_MEMORY, "another PE cannot get %zu bytes", size);
     }
     px_heap_facts(px_world.heap, &px_world.memory);
+    if (px_on_gpu)
+        px_sync(world, call); /* all have said where their memory is */
     if (px_peers.any_remote) {
         struct px_error network = PX_ERROR_INIT;
         if (px_peers.remote->add_memory(px_peers.remote_self, px_world.memory.control_bytes,

@@ -2,6 +2,7 @@
 /* Who am I, what is this library, which addresses can be reached by load and store. */
 #include "config.h"
 #include "src/api/entry.h"
+#include "src/api/gpumem.h"
 #include "src/api/world.h"
 
 #include <string.h>
@@ -36,8 +37,11 @@ static bool in_heap(const void *address)
 void *px_api_ptr(const void *dest, int pe)
 {
     px_world_require_up("nvshmem_ptr");
-    if (pe < 0 || (uint32_t)pe >= px_peers.n_pes || !in_heap(dest) || !px_is_mapped((uint32_t)pe))
+    if (pe < 0 || (uint32_t)pe >= px_peers.n_pes || !in_heap(dest) ||
+        (!px_on_gpu && !px_is_mapped((uint32_t)pe)))
         return NULL;
+    if (px_on_gpu)
+        return px_gpumem_ptr(dest, (uint32_t)pe);
     return px_mapped((uint32_t)pe, dest);
 }
 

@@ -66,7 +66,7 @@ uint64_t px_api_signal_fetch(uint64_t *sig_addr)
         px_check_own("nvshmem_signal_fetch", "sig_addr", sig_addr, 1, sizeof *sig_addr);
     if (px_peers.any_remote) /* programs poll with this call */
         px_peers.remote->progress(px_peers.remote_self);
-    return __atomic_load_n(sig_addr, __ATOMIC_ACQUIRE);
+    return px_own_word(sig_addr, sizeof *sig_addr);
 }
 
 static bool signal_holds(uint64_t value, int cmp, uint64_t wanted)
@@ -95,7 +95,7 @@ uint64_t px_api_signal_wait_until(uint64_t *sig_addr, int cmp, uint64_t cmp_valu
         px_check_own("nvshmem_signal_wait_until", "sig_addr", sig_addr, 1, sizeof *sig_addr);
     struct px_wait wait = PX_WAIT_INIT("nvshmem_signal_wait_until");
     uint64_t value;
-    while (!signal_holds(value = __atomic_load_n(sig_addr, __ATOMIC_ACQUIRE), cmp, cmp_value))
+    while (!signal_holds(value = px_own_word(sig_addr, sizeof *sig_addr), cmp, cmp_value))
         px_wait_turn(&wait);
     return value;
 }

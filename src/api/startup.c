@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "pmix/card.h"
+#include "src/api/gpumem.h"
 #include "src/diag/log.h"
 #include "src/transport/move.h"
 
@@ -162,6 +163,7 @@ static px_status exchange_cards(struct px_startup *startup, int round, const str
     px_status status = PX_OK;
     if (!card.failed) {
         card.heap_bytes = startup->heap_bytes;
+        card.heap_kind = px_on_gpu;
         card.transports = startup->want_remote ? (uint16_t)usable_transports(startup) : 0;
         status = px_heap_card(px_world.heap, card.memory, error);
     }
@@ -189,6 +191,35 @@ static px_status check_sizes(const struct px_startup *startup, struct px_error *
     return PX_OK;
 }
 
+/* Memory of one kind everywhere. Where the user left it open, PEs with a GPU go back to host memory and
+ * all meet once more. */
+static px_status check_kinds(const struct px_startup *startup, struct px_error *error)
+{
+    const struct px_card *cards = startup->cards;
+    uint32_t with = UINT32_MAX, without = UINT32_MAX;
+    char first[128], other[128], why[400];
+    for (uint32_t pe = startup->facts->size; pe-- > 0;)
+        *(cards[pe].heap_kind ? &with : &without) = pe;
+    if (with == UINT32_MAX || without == UINT32_MAX)
+        return PX_OK;
+    snprintf(why, sizeof(why), "%s has GPU memory, %s has none",
+             px_world_pe_name(with, first, sizeof(first)),
+             px_world_pe_name(without, other, sizeof(other)));
+    if (strcmp(px_world.env.heap_kind, "DEVICE") == 0)
+        return px_error_set(error, PX_ERR_INVALID,
+                            "NVSHMEM_HEAP_KIND is DEVICE, but of this job %s: is it set to the same "
+                            "everywhere, and has every PE a GPU?",
+                            why);
+    px_status status = PX_OK;
+    if (px_on_gpu) {
+        px_heap_destroy(px_world.heap);
+        px_world.heap = NULL;
+        px_gpumem_give_up(why);
+        status = px_world_create_heap(error);
+    }
+    return status == PX_OK ? px_error_set(error, PX_ERR_UNREACHABLE, "%s", why) : status;
+}
+
 /* What a peer's control area must say before its mapping is kept. */
 static px_status confirm(void *arg, uint32_t rank, const void *control, uint64_t nonce,
                          struct px_error *error)
@@ -209,21 +240,38 @@ static px_status confirm(void *arg, uint32_t rank, const void *control, uint64_t
     return PX_OK;
 }
 
+/* What the window holds in front of programs' memory. */
+static size_t data_start(const struct px_startup *startup)
+{
+    size_t granularity = px_heap_granularity(startup->memory, startup->facts->size);
+    size_t start = px_heap_data_start(px_world.heap, granularity);
+    return px_on_gpu ? start + px_gpumem_front_bytes() : start;
+}
+
 static px_status place(struct px_startup *startup, struct px_error *error)
 {
     uintptr_t base;
     size_t span;
     char note[PX_HEAP_NOTE_MAX];
-    struct px_heap_facts before;
-    px_heap_facts(px_world.heap, &before);
     px_status status =
         px_heap_agree(startup->memory, startup->facts->size,
-                      before.control_bytes + startup->heap_bytes, &base, &span, note, error);
+                      data_start(startup) + startup->heap_bytes, &base, &span, note, error);
     if (status != PX_OK)
         return status;
     if (note[0])
         px_info(PX_SUB_MEM, "%s", note);
-    return px_heap_place(px_world.heap, base, span, error);
+    status = px_heap_place(px_world.heap, base, span, error);
+    if (status == PX_OK && px_on_gpu)
+        status = px_gpumem_place(startup->memory, startup->facts->size, error);
+    return status;
+}
+
+void px_startup_peers(struct px_heap_peer *peers)
+{
+    const struct px_boot_facts *facts = current->facts;
+    for (uint32_t i = 0; i < facts->local_size; i++)
+        peers[i] = (struct px_heap_peer){.rank = facts->local_ranks[i],
+                                         .card = &current->memory[facts->local_ranks[i]]};
 }
 
 /* Map the PEs of this node. Those that cannot be mapped stay remote, which only works where there is a transport. */
@@ -233,9 +281,7 @@ static px_status attach(struct px_startup *startup, int round, struct px_error *
     struct px_heap_peer *peers = calloc(facts->local_size, sizeof(*peers));
     if (!peers)
         return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u peers", facts->local_size);
-    for (uint32_t i = 0; i < facts->local_size; i++)
-        peers[i] = (struct px_heap_peer){.rank = facts->local_ranks[i],
-                                         .card = &startup->memory[facts->local_ranks[i]]};
+    px_startup_peers(peers);
     px_status status =
         px_heap_attach(px_world.heap, peers, facts->local_size, confirm, NULL, error);
     free(peers);
@@ -306,6 +352,8 @@ static px_status do_my_part(struct px_startup *startup, int round, struct px_ver
                             struct px_error *error)
 {
     px_status status = check_sizes(startup, error);
+    if (status == PX_OK)
+        status = check_kinds(startup, error);
     if (status == PX_OK)
         status = place(startup, error);
     if (status == PX_OK)

@@ -34,18 +34,6 @@ static uint64_t widen(uint64_t word, size_t size, uint64_t flip)
     return flip ? (uint64_t)((int64_t)word >> unused) ^ flip : word >> unused;
 }
 
-static uint64_t load(const void *word, size_t size)
-{
-    switch (size) {
-    case 2:
-        return __atomic_load_n((const uint16_t *)word, __ATOMIC_ACQUIRE);
-    case 4:
-        return __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
-    default:
-        return __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE);
-    }
-}
-
 static uint64_t value_of(const struct set *set, size_t i)
 {
     uint64_t value = 0;
@@ -55,7 +43,7 @@ static uint64_t value_of(const struct set *set, size_t i)
 
 static bool holds(const struct set *set, size_t i)
 {
-    uint64_t seen = widen(load(set->ivars + i * set->size, set->size), set->size, set->flip);
+    uint64_t seen = widen(px_own_word(set->ivars + i * set->size, set->size), set->size, set->flip);
     uint64_t value = value_of(set, i);
     switch (set->cmp) {
     case NVSHMEM_CMP_EQ:

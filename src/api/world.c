@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/api/gpumem.h"
 #include "src/coll/coll.h"
 #include "src/diag/log.h"
 #include "src/transport/move.h"
@@ -87,17 +88,15 @@ static void abort_job(int exit_status, const char *message)
 static size_t control_bytes(uint32_t max_teams, uint32_t n_pes)
 {
     size_t bytes = PX_CONTROL_BYTES + px_coll_control_bytes(max_teams, n_pes);
+    if (px_on_gpu)
+        bytes += px_gpumem_host_bytes();
     return (bytes + PX_HEAP_UNIT - 1) / PX_HEAP_UNIT * PX_HEAP_UNIT;
 }
 
-static px_status create_heap(struct px_error *error)
+px_status px_world_create_heap(struct px_error *error)
 {
     const struct px_env *env = &px_world.env;
     const struct px_boot_facts *facts = px_world.facts;
-    if (strcmp(env->heap_kind, "DEVICE") == 0)
-        return px_error_set(
-            error, PX_ERR_UNSUPPORTED,
-            "NVSHMEM_HEAP_KIND is DEVICE, but this version has no GPU memory: use SYSMEM or AUTO");
     uint64_t limit = env->max_memory_per_pe ? env->max_memory_per_pe : env->max_memory_per_gpu;
     struct px_heap_options options = {
         .size = heap_size(env),
@@ -115,7 +114,11 @@ static px_status create_heap(struct px_error *error)
                             "NVSHMEM_SYMMETRIC_SIZE (%zu bytes) is larger than "
                             "NVSHMEM_MAX_MEMORY_PER_PE (%llu bytes)",
                             options.size, (unsigned long long)limit);
-    px_status status = px_heap_create(&options, &px_world.heap, error);
+    px_status status = PX_OK;
+    if (px_on_gpu && (status = px_gpumem_create(options.size, error)) == PX_OK)
+        px_gpumem_heap_options(&options);
+    if (status == PX_OK)
+        status = px_heap_create(&options, &px_world.heap, error);
     if (status != PX_OK)
         return status;
     struct px_control *control = px_heap_control(px_world.heap);
@@ -160,6 +163,8 @@ static px_status open_teams(struct px_error *error)
         .max_teams = (uint32_t)px_world.env.max_teams,
         .env = &px_world.env,
     };
+    if (px_on_gpu)
+        setup.stages = px_gpumem_stages();
     return px_coll_open(&setup, error);
 }
 
@@ -219,12 +224,13 @@ static void say_hello(void)
                         px_env_format(&px_world.env, &px_env_rows[i], value, sizeof(value)),
                         px_env_origin(&px_env_rows[i]));
     }
+    char gpu[160];
     px_info(PX_SUB_INIT,
             "up: %u PEs on %u nodes by %s, heap %zu bytes at %p (%zu on this node), %s, remote "
             "transport %s",
             facts->size, facts->nodes, facts->backend, px_world.memory.size,
             (void *)px_world.memory.data, px_world.memory.size * facts->local_size,
-            px_world.memory.pages, px_peers.any_remote ? px_peers.remote->name : "not needed");
+            px_on_gpu ? px_gpumem_words(gpu, sizeof(gpu)) : px_world.memory.pages, px_peers.any_remote ? px_peers.remote->name : "not needed");
 }
 
 static px_status allocate_tables(struct px_error *error)
@@ -236,6 +242,7 @@ static px_status allocate_tables(struct px_error *error)
         .n_pes = size,
         .delta = calloc(size, sizeof(*px_peers.delta)),
     };
+    px_peers.control_delta = px_peers.delta;
     if (!px_world.pids || !px_peers.delta)
         return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for tables of %u PEs", size);
     return PX_OK;
@@ -255,6 +262,8 @@ static void drop_heap(void)
     px_world.control = px_peers.control = NULL;
     px_heap_destroy(px_world.heap);
     px_world.heap = NULL;
+    if (px_on_gpu)
+        px_gpumem_close();
 }
 
 static void close_boot(void)
@@ -282,13 +291,17 @@ px_status px_world_start(const struct px_start *start, struct px_error *error)
     if (allocate_tables(error) != PX_OK)
         goto undo_tables;
     if (status == PX_OK)
-        (void)create_heap(&mine); /* told to the others when it failed */
+        status = px_gpumem_choose(&mine);
+    if (status == PX_OK)
+        (void)px_world_create_heap(&mine); /* told to the others when it failed */
     if (px_startup_meet(heap_size(&px_world.env), &mine, error) != PX_OK)
         goto undo_heap;
     px_world.control = px_peers.control = (struct px_control *)px_world.memory.base;
     set_wait_policy();
     if (open_teams(error) != PX_OK)
         goto undo_meeting;
+    if (px_on_gpu && px_gpumem_connect(error) != PX_OK)
+        goto undo_teams;
     if (watch_peers(error) != PX_OK)
         goto undo_teams;
     px_world.thread_level = start->thread_level;
@@ -299,6 +312,8 @@ px_status px_world_start(const struct px_start *start, struct px_error *error)
     return PX_OK;
 
 undo_teams:
+    if (px_on_gpu)
+        px_gpumem_disconnect();
     px_coll_close();
 undo_meeting:
     px_startup_forget();
@@ -318,6 +333,8 @@ void px_world_stop(void)
 {
     px_gate = PX_GATE_DOWN;
     px_world.life = PX_LIFE_FINALIZED;
+    if (px_on_gpu)
+        px_gpumem_disconnect();
     px_coll_close();
     px_startup_forget();
     close_boot(); /* ends the thread that watches peers and reads their control areas */

@@ -29,6 +29,9 @@ struct px_world {
     struct px_boot *boot;
     const struct px_boot_facts *facts;
     struct px_heap *heap;
+    bool on_gpu; /* programs' memory is GPU memory: gpumem.h */
+    /* What an address is that only the GPU's driver knows; NULL without one. */
+    bool (*describe_gpu)(const void *address, char *text, size_t size);
     struct px_heap_facts memory;
     struct px_control *control; /* mine, in the window */
     uint32_t *pids;             /* [size] as their owners see them; 0 = not known */
@@ -74,6 +77,8 @@ const char *px_world_pe_name(uint32_t pe, char *text, size_t size);
 /* startup.c: the rounds in which PEs exchange cards, agree on an address and map each other. `mine` is what has failed
  * on this PE so far, or clear; the others learn of it. On success px_world.memory and px_peers are filled and a transport
  * is open where one is needed. */
+px_status px_world_create_heap(struct px_error *error); /* memory of this PE, of the kind px_world.on_gpu says */
+void px_startup_peers(struct px_heap_peer *peers); /* the PEs of this node, facts->local_size of them */
 px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_error *error);
 void px_startup_close_transport(void);
 void px_startup_forget(void); /* also closes the transport */

@@ -136,13 +136,11 @@ static double raw_get_block(const struct row *row)
     TIMED(px_raw_copy(ctx.private, ctx.far, row->bytes));
 }
 
-/* Together. Flags count on, so a row can be repeated; the count is kept apart, since the other PE may have raised the flag
- * before this one looks at it. */
+/* Together. Flags count on from what they hold, so a row can be repeated. */
 static double ping_pong(const struct row *row)
 {
     int other = 1 - ctx.me;
-    static uint64_t base;
-    uint64_t *mine = &ctx.flags[64];
+    uint64_t *mine = &ctx.flags[64], base = *mine;
     double start = now_ns();
     for (uint64_t i = 1; i <= (uint64_t)row->iterations; i++) {
         if (ctx.me == 1)
@@ -152,12 +150,11 @@ static double ping_pong(const struct row *row)
         if (ctx.me == 0)
             nvshmem_signal_wait_until(mine, NVSHMEM_CMP_GE, base + i);
     }
-    base += (uint64_t)row->iterations;
     return (now_ns() - start) / (double)row->iterations / 2;
 }
 static double raw_ping_pong(const struct row *row)
 {
-    static uint64_t base;
+    uint64_t base = ctx.flags[128];
     double start = now_ns();
     for (uint64_t i = 1; i <= (uint64_t)row->iterations; i++) {
         if (ctx.me == 1)
@@ -167,7 +164,6 @@ static double raw_ping_pong(const struct row *row)
         if (ctx.me == 0)
             px_raw_await(&ctx.flags[128], base + i);
     }
-    base += (uint64_t)row->iterations;
     return (now_ns() - start) / (double)row->iterations / 2;
 }
 static void raw_meet(void)
@@ -201,16 +197,12 @@ static double raw_two_fetch_adds(const struct row *row)
     TIMED(px_raw_fetch_add(word));
 }
 
-/* Collectives alternate two destinations, as back-to-back calls must; the raw ones do the same. */
-static char *dest_of(long i)
-{
-    return ctx.dest + (i & 1) * ((ptrdiff_t)8 << 20);
-}
-
+/* Collectives alternate two destinations, as back-to-back calls must. */
 static double reduce(const struct row *row)
 {
     size_t n = row->bytes / sizeof(double);
-    TIMED(nvshmem_double_sum_reduce(NVSHMEM_TEAM_WORLD, (double *)dest_of(i), (double *)ctx.source,
+    char *dest[2] = {ctx.dest, ctx.dest + ((size_t)8 << 20)};
+    TIMED(nvshmem_double_sum_reduce(NVSHMEM_TEAM_WORLD, (double *)dest[i & 1], (double *)ctx.source,
                                     n));
 }
 static double raw_reduce_8(const struct row *row)
@@ -221,18 +213,19 @@ static double raw_reduce(const struct row *row)
 {
     size_t half = row->bytes / 2, mine = ctx.me == 0 ? 0 : half;
     char *far_source = nvshmem_ptr(ctx.source, 1 - ctx.me);
-    TIMED(char *near = dest_of(i) + mine; char *far = nvshmem_ptr(near, 1 - ctx.me); raw_meet();
-          px_raw_add(near, ctx.source + mine, far_source + mine, half);
-          px_raw_copy(far, near, half); raw_meet());
+    char *far_dest = nvshmem_ptr(ctx.dest, 1 - ctx.me);
+    TIMED(raw_meet(); px_raw_add(ctx.dest + mine, ctx.source + mine, far_source + mine, half);
+          px_raw_copy(far_dest + mine, ctx.dest + mine, half); raw_meet());
 }
 static double broadcast(const struct row *row)
 {
-    TIMED(nvshmem_broadcastmem(NVSHMEM_TEAM_WORLD, dest_of(i), ctx.source, row->bytes, 0));
+    char *dest[2] = {ctx.dest, ctx.dest + ((size_t)8 << 20)};
+    TIMED(nvshmem_broadcastmem(NVSHMEM_TEAM_WORLD, dest[i & 1], ctx.source, row->bytes, 0));
 }
 static double raw_broadcast(const struct row *row)
 {
     char *from = nvshmem_ptr(ctx.source, 0);
-    TIMED(raw_meet(); px_raw_copy(dest_of(i), from, row->bytes); raw_meet());
+    TIMED(raw_meet(); px_raw_copy(ctx.dest, from, row->bytes); raw_meet());
 }
 static double malloc_free(const struct row *row)
 {
@@ -298,10 +291,8 @@ static const char *in_words(const struct row *row, double ns, char *text, size_t
 }
 
 /* Both PEs take part in every meeting; only PE 0 (and PE 1 where both work) does anything in between. */
-static void measure(const struct row *listed)
+static void measure(const struct row *row)
 {
-    struct row scaled = *listed;
-    const struct row *row = &scaled;
     static double ours[REPEATS_MAX], raw[REPEATS_MAX];
     bool work = ctx.me == 0 || (row->who == BOTH && ctx.me == 1), limit = ctx.far != NULL;
     bool all = row->who == BOTH && ctx.n > 2; /* then PEs beyond 1 join the collectives as well */

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which GPU this PE uses, and its context. The device whose context the program has made current is
+ * adopted; without one it is number "rank on the node" modulo the visible ones, which is also what
+ * programs choose that call cudaSetDevice after nvshmem_init. Visibility (CUDA_VISIBLE_DEVICES with
+ * numbers, UUIDs or MIG instances, Slurm's binding) is the driver's business.
+ *
+ * Calls come from any thread: each makes the context current for its own length. */
+#include "config.h"
+#include "src/gpu/gpu.h"
+
+#if PX_HAVE_CUDA
+#include <stdio.h>
+#include <string.h>
+
+#include "src/diag/log.h"
+#include "src/gpu/window.h"
+
+struct px_gpu px_gpu;
+
+static struct {
+    bool retained; /* the primary context, by us */
+    bool told;     /* that another device is current */
+} state;
+
+static void write_name(void)
+{
+    char model[64] = "unknown", address[32] = "?";
+    (void)px_cuda.cuDeviceGetName(model, sizeof(model), px_gpu.device); /* only words */
+    (void)px_cuda.cuDeviceGetPCIBusId(address, sizeof(address), px_gpu.device);
+    snprintf(px_gpu.name, sizeof(px_gpu.name), "GPU %d (%.48s, %.24s)", px_gpu.device, model,
+             address);
+}
+
+static px_status adopt_or_choose(uint32_t local_index, struct px_error *error)
+{
+    int count;
+    px_status status = px_cu(error, cuCtxGetCurrent(&px_gpu.context));
+    if (status == PX_OK && px_gpu.context)
+        return px_cu(error, cuCtxGetDevice(&px_gpu.device));
+    if (status == PX_OK)
+        status = px_cu(error, cuDeviceGetCount(&count));
+    if (status == PX_OK)
+        status = px_cu(error, cuDeviceGet(&px_gpu.device, (int)(local_index % (uint32_t)count)));
+    if (status == PX_OK)
+        status = px_cu(error, cuDevicePrimaryCtxRetain(&px_gpu.context, px_gpu.device));
+    state.retained = status == PX_OK;
+    return status;
+}
+
+px_status px_gpu_open(const char *cuda_path, uint32_t local_index, struct px_error *error)
+{
+    px_gpu = (struct px_gpu){.up = false};
+    state.retained = state.told = false;
+    px_status status = px_cuda_open(cuda_path, error);
+    if (status == PX_OK)
+        status = adopt_or_choose(local_index, error);
+    if (status != PX_OK)
+        return status;
+    px_gpu.up = true;
+    write_name();
+    struct px_gpu_visit visit;
+    status = px_gpu_enter(&visit, error);
+    if (status == PX_OK) {
+        status = px_cu(error, cuStreamCreate(&px_gpu.stream, CU_STREAM_NON_BLOCKING));
+        px_gpu_leave(&visit);
+    }
+    if (status != PX_OK)
+        px_gpu_close();
+    return status;
+}
+
+void px_gpu_close(void)
+{
+    struct px_gpu_visit visit;
+    if (!px_gpu.up)
+        return;
+    if (px_gpu.stream && px_gpu_enter(&visit, NULL) == PX_OK) {
+        (void)px_cuda.cuStreamDestroy(px_gpu.stream); /* at the end nothing can be done about it */
+        px_gpu_leave(&visit);
+    }
+    if (state.retained)
+        (void)px_cuda.cuDevicePrimaryCtxRelease(px_gpu.device);
+    px_gpu = (struct px_gpu){.up = false};
+}
+
+/* Host-initiated operations still work, kernels on the other device would not. */
+static void tell_other_device(CUcontext current)
+{
+    CUdevice device;
+    if (state.told || px_cuda.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == px_gpu.device)
+        return;
+    (void)current;
+    state.told = true;
+    px_warn("symmetric memory of this PE is on %s, but the program has made GPU %d current: select "
+            "the GPU before nvshmem_init, as kernels on another one cannot use this memory",
+            px_gpu.name, device);
+}
+
+px_status px_gpu_enter(struct px_gpu_visit *visit, struct px_error *error)
+{
+    CUcontext current = NULL;
+    visit->pushed = false;
+    px_status status = px_cu(error, cuCtxGetCurrent(&current));
+    if (status != PX_OK || current == px_gpu.context)
+        return status;
+    if (current)
+        tell_other_device(current);
+    status = px_cu(error, cuCtxPushCurrent(px_gpu.context));
+    visit->pushed = status == PX_OK;
+    return status;
+}
+
+void px_gpu_leave(const struct px_gpu_visit *visit)
+{
+    CUcontext ours;
+    if (visit->pushed)
+        (void)px_cuda.cuCtxPopCurrent(&ours); /* it was pushed by px_gpu_enter */
+}
+
+bool px_gpu_describe(const void *address, char *text, size_t size)
+{
+    unsigned type = 0;
+    int device = -1;
+    CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
+    if (!px_cuda.cuPointerGetAttribute ||
+        px_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) !=
+            CUDA_SUCCESS)
+        return false;
+    (void)px_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer);
+    if (type == CU_MEMORYTYPE_DEVICE)
+        snprintf(text, size, "it is ordinary memory of GPU %d (cudaMalloc), not symmetric memory",
+                 device);
+    else if (type == CU_MEMORYTYPE_HOST)
+        snprintf(text, size, "it is pinned host memory (cudaMallocHost), not symmetric memory");
+    else
+        return false;
+    return true;
+}
+
+px_status px_gpu_memory(size_t *free_bytes, size_t *total, struct px_error *error)
+{
+    struct px_gpu_visit visit;
+    px_status status = px_gpu_enter(&visit, error);
+    if (status != PX_OK)
+        return status;
+    status = px_cu(error, cuMemGetInfo(free_bytes, total));
+    px_gpu_leave(&visit);
+    return status;
+}
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Host-initiated operations on GPU memory: copies and, for atomics, a kernel of one thread, all on
+ * one stream of ours, so that they happen in the order of issue. Blocking calls wait for the stream,
+ * nbi ones leave that to quiet. Signals are atomics behind their data.
+ *
+ * Copies may name memory of the host or of any device: the driver knows addresses. */
+#include "config.h"
+#include "src/gpu/move.h"
+
+#if PX_HAVE_CUDA
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/diag/log.h"
+#include "src/gpu/amo_ptx.h"
+#include "src/transport/control.h"
+#include "src/transport/wait.h"
+
+static struct {
+    CUmodule module;
+    CUfunction amo;
+    uint64_t *result; /* pinned: the kernel writes the old value here */
+    pthread_mutex_t amo_lock;
+    atomic_bool pending; /* something was left to quiet */
+    px_gpu_remap_fn *remap;
+    struct px_peers before; /* what we stand in front of */
+    intptr_t *nowhere;      /* [n_pes] PX_NOT_MAPPED, this PE too */
+} mover = {.amo_lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Noreturn void failed(const char *what, const struct px_error *error)
+{
+    px_fatal(1, "%s on %s: %s", what, px_gpu.name, error->text);
+}
+
+static void enter(struct px_gpu_visit *visit, const char *what)
+{
+    struct px_error error = PX_ERROR_INIT;
+    if (px_gpu_enter(visit, &error) != PX_OK)
+        failed(what, &error);
+}
+
+static void wait_stream(const char *what)
+{
+    struct px_error error = PX_ERROR_INIT;
+    if (px_cu(&error, cuStreamSynchronize(px_gpu.stream)) != PX_OK)
+        failed(what, &error);
+}
+
+static void start_copy(void *dest, const void *source, size_t bytes)
+{
+    struct px_error error = PX_ERROR_INIT;
+    if (bytes && dest != source &&
+        px_cu(&error, cuMemcpyAsync((CUdeviceptr)(uintptr_t)dest, (CUdeviceptr)(uintptr_t)source,
+                                    bytes, px_gpu.stream)) != PX_OK)
+        px_fatal(1, "copying %zu bytes from %p to %p on %s: %s", bytes, source, dest, px_gpu.name,
+                 error.text);
+}
+
+void px_gpu_copy(void *dest, const void *source, size_t bytes)
+{
+    struct px_gpu_visit visit;
+    enter(&visit, "copying");
+    start_copy(dest, source, bytes);
+    wait_stream("copying");
+    px_gpu_leave(&visit);
+}
+
+void px_gpu_clear(void *address, size_t bytes)
+{
+    struct px_gpu_visit visit;
+    struct px_error error = PX_ERROR_INIT;
+    enter(&visit, "clearing");
+    if (bytes && px_cu(&error, cuMemsetD8Async((CUdeviceptr)(uintptr_t)address, 0, bytes,
+                                               px_gpu.stream)) != PX_OK)
+        failed("clearing", &error);
+    wait_stream("clearing");
+    px_gpu_leave(&visit);
+}
+
+/* --- where an address is --- */
+
+/* The place of a symmetric address in this process; NULL when the PE is not mapped. */
+static void *place(uint32_t pe, const void *symmetric)
+{
+    intptr_t delta = px_gpu_holds(symmetric) ? px_gpu.delta[pe] : px_peers.control_delta[pe];
+    return delta == PX_NOT_MAPPED ? NULL : (void *)((uintptr_t)symmetric + (uintptr_t)delta);
+}
+
+static void *place_or_fail(uint32_t pe, const void *symmetric)
+{
+    void *address = place(pe, symmetric);
+    if (!address)
+        px_fatal(1,
+                 "PE %u's GPU memory cannot be reached from %s: no peer-to-peer access between "
+                 "the GPUs; NVSHMEM_HEAP_KIND=SYSMEM works",
+                 pe, px_gpu.name);
+    return address;
+}
+
+/* Both in host memory: no GPU is needed. The control areas are, and buffers of our own. */
+static bool goes_to_network(uint32_t pe, const void *symmetric)
+{
+    return !px_gpu_holds(symmetric) && px_peers.control_delta[pe] == PX_NOT_MAPPED;
+}
+
+static void copy(void *dest, const void *source, size_t bytes, bool wait)
+{
+    struct px_gpu_visit visit;
+    if (!bytes)
+        return;
+    enter(&visit, "copying");
+    start_copy(dest, source, bytes);
+    if (wait)
+        wait_stream("copying");
+    else
+        atomic_store_explicit(&mover.pending, true, memory_order_release);
+    px_gpu_leave(&visit);
+}
+
+static void put(uint32_t pe, void *remote, const void *source, size_t bytes, bool wait)
+{
+    if (goes_to_network(pe, remote))
+        (wait ? mover.before.remote->put : mover.before.remote->put_nbi)(mover.before.remote_self,
+                                                                         pe, remote, source, bytes);
+    else if (px_gpu_holds(remote) || px_gpu_holds(source))
+        copy(place_or_fail(pe, remote), source, bytes, wait);
+    else
+        px_copy(place_or_fail(pe, remote), source, bytes);
+}
+
+static void get(uint32_t pe, void *dest, const void *remote, size_t bytes, bool wait)
+{
+    if (goes_to_network(pe, remote))
+        (wait ? mover.before.remote->get : mover.before.remote->get_nbi)(mover.before.remote_self,
+                                                                         pe, dest, remote, bytes);
+    else if (px_gpu_holds(remote) || px_gpu_holds(dest))
+        copy(dest, place_or_fail(pe, remote), bytes, wait);
+    else
+        px_copy(dest, place_or_fail(pe, remote), bytes);
+}
+
+/* --- atomics --- */
+
+static void launch(void *word, const struct px_amo *amo, uint64_t *result)
+{
+    struct px_error error = PX_ERROR_INIT;
+    uint64_t address = (uintptr_t)word, operand = amo->operand, compare = amo->compare;
+    uint64_t answer = (uintptr_t)result;
+    uint32_t op = amo->op, width = amo->width;
+    void *arguments[] = {&address, &operand, &compare, &answer, &op, &width};
+    if (px_cu(&error, cuLaunchKernel(mover.amo, 1, 1, 1, 1, 1, 1, 0, px_gpu.stream, arguments,
+                                     NULL)) != PX_OK)
+        failed("an atomic operation", &error);
+}
+
+static uint64_t amo_on_gpu(void *word, const struct px_amo *amo)
+{
+    struct px_gpu_visit visit;
+    pthread_mutex_lock(&mover.amo_lock);
+    enter(&visit, "an atomic operation");
+    launch(word, amo, mover.result);
+    wait_stream("an atomic operation");
+    uint64_t old = *(volatile uint64_t *)mover.result;
+    px_gpu_leave(&visit);
+    pthread_mutex_unlock(&mover.amo_lock);
+    return old;
+}
+
+static uint64_t gpu_amo(void *self, uint32_t pe, void *remote, const struct px_amo *amo)
+{
+    (void)self;
+    if (goes_to_network(pe, remote))
+        return mover.before.remote->amo(mover.before.remote_self, pe, remote, amo);
+    void *word = place_or_fail(pe, remote);
+    uint64_t old = px_gpu_holds(remote) ? amo_on_gpu(word, amo) : px_amo_apply(word, amo);
+    px_wake_pe(pe);
+    return old;
+}
+
+/* The result may lie in GPU memory too. */
+static void gpu_amo_nbi(void *self, uint32_t pe, void *remote, const struct px_amo *amo,
+                        void *result)
+{
+    uint64_t old = gpu_amo(self, pe, remote, amo);
+    px_gpu_copy(result, &old, amo->width);
+}
+
+/* --- the table --- */
+
+static void gpu_put(void *self, uint32_t pe, void *remote, const void *source, size_t bytes)
+{
+    (void)self;
+    put(pe, remote, source, bytes, true);
+}
+
+static void gpu_put_nbi(void *self, uint32_t pe, void *remote, const void *source, size_t bytes)
+{
+    (void)self;
+    put(pe, remote, source, bytes, false);
+}
+
+static void gpu_get(void *self, uint32_t pe, void *dest, const void *remote, size_t bytes)
+{
+    (void)self;
+    get(pe, dest, remote, bytes, true);
+}
+
+static void gpu_get_nbi(void *self, uint32_t pe, void *dest, const void *remote, size_t bytes)
+{
+    (void)self;
+    get(pe, dest, remote, bytes, false);
+}
+
+static void signal_on_gpu(uint32_t pe, uint64_t *signal, uint64_t value, enum px_amo_op op,
+                          bool wait)
+{
+    struct px_gpu_visit visit;
+    const struct px_amo amo = {.op = op, .width = 8, .operand = value};
+    enter(&visit, "a signal");
+    launch(place_or_fail(pe, signal), &amo, NULL);
+    if (wait)
+        wait_stream("a signal");
+    else
+        atomic_store_explicit(&mover.pending, true, memory_order_release);
+    px_gpu_leave(&visit);
+}
+
+static void gpu_put_signal(void *self, uint32_t pe, void *remote, const void *source, size_t bytes,
+                           uint64_t *signal, uint64_t value, enum px_amo_op op, bool nbi)
+{
+    (void)self;
+    if (goes_to_network(pe, signal)) {
+        mover.before.remote->put_signal(mover.before.remote_self, pe, remote, source, bytes, signal,
+                                        value, op, nbi);
+        return;
+    }
+    if (bytes)
+        put(pe, remote, source, bytes, false);
+    if (px_gpu_holds(signal)) {
+        signal_on_gpu(pe, signal, value, op, !nbi);
+    } else {
+        const struct px_amo amo = {.op = op, .width = 8, .operand = value};
+        (void)px_amo_apply(place_or_fail(pe, signal), &amo); /* the old value is not asked for */
+    }
+    px_wake_pe(pe);
+}
+
+/* One stream keeps the order. */
+static void gpu_fence(void *self)
+{
+    (void)self;
+    if (mover.before.any_remote)
+        mover.before.remote->fence(mover.before.remote_self);
+}
+
+static void gpu_quiet(void *self)
+{
+    struct px_gpu_visit visit;
+    (void)self;
+    if (atomic_exchange_explicit(&mover.pending, false, memory_order_acq_rel)) {
+        enter(&visit, "quiet");
+        wait_stream("quiet");
+        px_gpu_leave(&visit);
+    }
+    if (mover.before.any_remote)
+        mover.before.remote->quiet(mover.before.remote_self);
+}
+
+static void gpu_quiet_pe(void *self, uint32_t pe)
+{
+    (void)pe;
+    gpu_quiet(self);
+}
+
+static void gpu_progress(void *self)
+{
+    (void)self;
+    if (mover.before.any_remote)
+        mover.before.remote->progress(mover.before.remote_self);
+}
+
+static px_status gpu_add_memory(void *self, size_t offset, size_t length, struct px_error *error)
+{
+    (void)self;
+    (void)offset;
+    (void)length;
+    (void)error;
+    mover.remap();
+    return PX_OK;
+}
+
+/* The peers' mappings go with px_gpu_window_reset. */
+static void gpu_drop_memory(void *self, size_t offset)
+{
+    (void)offset;
+    gpu_quiet(self);
+}
+
+static uint64_t gpu_connections(void *self)
+{
+    (void)self;
+    return mover.before.any_remote ? mover.before.remote->connections(mover.before.remote_self) : 0;
+}
+
+/* Stands in front of others, so it is in no list and is never probed, opened or connected. */
+static const struct px_transport_ops gpu_ops = {
+    .name = "gpu",
+    .only_by_name = true,
+    .add_memory = gpu_add_memory,
+    .drop_memory = gpu_drop_memory,
+    .put = gpu_put,
+    .put_nbi = gpu_put_nbi,
+    .get = gpu_get,
+    .get_nbi = gpu_get_nbi,
+    .amo = gpu_amo,
+    .amo_nbi = gpu_amo_nbi,
+    .put_signal = gpu_put_signal,
+    .fence = gpu_fence,
+    .quiet = gpu_quiet,
+    .quiet_pe = gpu_quiet_pe,
+    .progress = gpu_progress,
+    .connections = gpu_connections,
+};
+
+/* --- open and close --- */
+
+static px_status load(struct px_error *error)
+{
+    px_status status = px_cu(error, cuModuleLoadData(&mover.module, px_gpu_amo_ptx));
+    if (status == PX_OK)
+        status = px_cu(error, cuModuleGetFunction(&mover.amo, mover.module, "px_amo"));
+    if (status == PX_OK)
+        status = px_cu(error, cuMemHostAlloc((void **)&mover.result, sizeof(*mover.result),
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    return status;
+}
+
+static void unload(void)
+{
+    if (mover.result)
+        (void)px_cuda.cuMemFreeHost(mover.result); /* ours */
+    if (mover.module)
+        (void)px_cuda.cuModuleUnload(mover.module);
+    mover.result = NULL;
+    mover.module = NULL;
+}
+
+px_status px_gpu_move_open(struct px_error *error)
+{
+    struct px_gpu_visit visit;
+    px_status status = px_gpu_enter(&visit, error);
+    if (status != PX_OK)
+        return status;
+    status = load(error);
+    mover.nowhere = status == PX_OK ? malloc(px_peers.n_pes * sizeof(*mover.nowhere)) : NULL;
+    if (status == PX_OK && !mover.nowhere)
+        status = px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u PEs", px_peers.n_pes);
+    if (status != PX_OK)
+        unload();
+    px_gpu_leave(&visit);
+    if (status != PX_OK)
+        return status;
+    for (uint32_t pe = 0; pe < px_peers.n_pes; pe++)
+        mover.nowhere[pe] = PX_NOT_MAPPED;
+    mover.before = px_peers;
+    px_peers.delta = mover.nowhere;
+    px_peers.remote = &gpu_ops;
+    px_peers.any_remote = true;
+    return PX_OK;
+}
+
+void px_gpu_move_on_growth(px_gpu_remap_fn *remap)
+{
+    mover.remap = remap;
+}
+
+void px_gpu_move_close(void)
+{
+    struct px_gpu_visit visit;
+    if (!mover.nowhere)
+        return;
+    px_peers.delta = mover.before.delta;
+    px_peers.remote = mover.before.remote;
+    px_peers.any_remote = mover.before.any_remote;
+    free(mover.nowhere);
+    mover.nowhere = NULL;
+    if (px_gpu_enter(&visit, NULL) != PX_OK)
+        return;
+    unload();
+    px_gpu_leave(&visit);
+}
+#endif
