@@ -8,7 +8,7 @@
 # definitions  the functions of one section and their weak names
 # entries      prototypes of the px_api_ functions that single rows call
 # exports      the names the library exports, one a line
-# aliases      man page and name, one pair a line
+# aliases      man page and each name that it describes, one pair a line
 # prototypes   name, tab, prototype: to compare with other lists
 # template     TEMPLATE with its marks replaced; a mark is a line of its own:
 #                @for CLASS...  lines  @end    repeated for each type that has all the classes ($N, $T, $B, as in ops.tbl)
@@ -36,7 +36,8 @@ END {
     if (failed) exit 1
     if (product == "definitions") definitions()
     else if (product == "entries") entries()
-    else if (product ~ /^(exports|aliases|prototypes)$/) lists()
+    else if (product ~ /^(exports|prototypes)$/) lists()
+    else if (product == "aliases") aliases()
     else if (product != "template") fail("no such product: " product)
 }
 
@@ -236,10 +237,21 @@ function lists(    f) {
     for (f = 1; f <= functions; f++)
         if (product == "exports")
             print f_name[f] "\np" f_name[f]
-        else if (product == "aliases")
-            print f_page[f] " " f_name[f]
         else
             print f_name[f] "\t" f_return[f] f_name[f] "(" f_params[f] ")"
+}
+
+# A page is named after the prefix of its first function.
+function aliases(    f, g, page, list) {
+    for (f = 1; f <= functions; f++) {
+        if (!(f_page[f] in page))
+            page[f_page[f]] = (f_name[f] ~ /^nvshmemx_/ ? "nvshmemx_" : "nvshmem_") f_page[f]
+        print page[f_page[f]] " " f_name[f]
+    }
+    for (g = 1; g <= generics; g++) {
+        split(generic_list[generic_name[g]], list, " ")
+        print page[f_page[list[1]]] " " generic_name[g]
+    }
 }
 
 # The prototypes of a page, or of all.
