@@ -19,6 +19,11 @@ static const struct {
     {"--matrix", px_info_topology, "distances between the GPUs and NICs of a node"},
     {"--json", px_info_topology, "the same for programs"},
     {"--svg", px_info_topology, "a picture of the node"},
+    {"--check", px_info_check, "what could go wrong on this node, and what to do"},
+    {"--transports", px_info_transports, "which ways to other nodes work here, and why not"},
+    {"--environment", px_info_environment, "every variable, the value in force, where it is from"},
+    {"--build", px_info_build, "what this build has"},
+    {"--version", px_info_version, "the version"},
 };
 
 #define N_SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
@@ -38,7 +43,7 @@ static void usage(FILE *out)
 {
     fputs("usage: pxshmem-info SUBJECT [option ...]\n", out);
     for (size_t i = 0; i < N_SUBJECTS; i++)
-        fprintf(out, "  %-12s %s\n", subjects[i].option, subjects[i].help);
+        fprintf(out, "  %-13s %s\n", subjects[i].option, subjects[i].help);
     fputs("pxshmem-info SUBJECT --help lists the options of a subject; see pxshmem-info(1).\n",
           out);
 }

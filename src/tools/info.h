@@ -15,6 +15,11 @@ int px_info_fail(int exit_status, const char *format, ...) __attribute__((format
 
 /* A subject: returns the exit status. */
 int px_info_topology(int argc, char **argv);
+int px_info_check(int argc, char **argv);
+int px_info_transports(int argc, char **argv);
+int px_info_environment(int argc, char **argv);
+int px_info_build(int argc, char **argv);
+int px_info_version(int argc, char **argv);
 
 /* What the pages about the topology show. The last three are what the library would do, as far as
  * can be known without a job; whoever runs a job fills them with what it does. */
