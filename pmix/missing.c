@@ -127,6 +127,18 @@ static int find_task(uint32_t rank)
     return found;
 }
 
+/* In a container with a PID namespace of its own, whose first process has this PE's variables, other PEs' processes are
+ * not seen though they live. */
+static bool sees_other_tasks(const struct px_boot *boot)
+{
+    enum { ENVIRONMENT_MAX = 256 * 1024 };
+    char *environment = malloc(ENVIRONMENT_MAX);
+    bool alone = !environment || getpid() == 1 ||
+                 is_task("1", boot->facts.rank, environment, ENVIRONMENT_MAX);
+    free(environment);
+    return !alone;
+}
+
 static void describe_local(const struct px_boot *boot, uint32_t rank, struct px_text *text)
 {
     char stat[512], pid[24];
@@ -134,7 +146,10 @@ static void describe_local(const struct px_boot *boot, uint32_t rank, struct px_
     int found = find_task(rank);
     snprintf(pid, sizeof(pid), "%d", found);
     if (!found) {
-        px_text_add(text, " (no process of it is seen)");
+        if (is_here(boot, rank))
+            px_text_add(text, " (has called init)");
+        else if (sees_other_tasks(boot))
+            px_text_add(text, " (no process of it is seen)");
         return;
     }
     /* "pid (name) S ...": the name may hold anything, its end is the last parenthesis */
@@ -218,7 +233,7 @@ void px_missing_report(const struct px_boot *boot, const char *mark, struct px_e
 bool px_missing_is_dead(const struct px_boot *boot, uint32_t rank)
 {
     return rank != boot->facts.rank && boot->facts.node_of[rank] == boot->facts.node &&
-           !is_here(boot, rank) && !find_task(rank);
+           !is_here(boot, rank) && sees_other_tasks(boot) && !find_task(rank);
 }
 
 void px_missing_dead(const struct px_boot *boot, struct px_error *error)

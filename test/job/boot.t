@@ -13,6 +13,11 @@ job srun --mpi=none -N1 -n1 -- boot
 check "a single task is a job of one" exited_with 0
 check "quietly" not warns pxshmem
 
+"$vcluster" exec salloc -Q -n4 "$(program_path boot)" >"$out" 2>"$err" </dev/null
+status=$? timed_out=
+check "a program in an allocation, without srun, is a job of one" exited_with 0
+check "quietly, too" not warns pxshmem
+
 limit=40 job srun -N2 -n4 -- boot -t 3 -m 3
 check "a PE that never comes ends the job" failed
 check "in time" not hung
@@ -34,6 +39,12 @@ limit=40 job srun -N2 -n4 -- boot -t 5 -k 3
 check "a PE that is killed ends the job" failed
 check "in time" not hung
 check "and is named" warns 'pxshmem:.*PE 3 on node[0-9]'
+
+limit=40 job srun -N1 -n3 -- unshare -pf --mount-proc "$(program_path boot)" -t 3 -s 1
+check "in PID namespaces of their own a PE that is elsewhere is named" count 1 'missing: PE 1 on node[0-9] \(has called init\)' "$err"
+job srun -N1 -n2 -- unshare -n "$(program_path boot)"
+check "a network namespace of its own ends the job" failed
+check "and is named, with the remedy" warns 'pxshmem:.*cannot be reached from here \(.*\): in a container, share the host.s network'
 
 job srun -N2 -n4 -- boot -A 1
 check "abort ends the job with the status given" exited_with 7
