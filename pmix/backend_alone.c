@@ -70,7 +70,7 @@ static px_status alone_get(struct px_boot *boot, uint32_t rank, const char *key,
 }
 
 /* The caller leaves the process with its status. */
-static void alone_abort(struct px_boot *boot, int exit_status, const char *message)
+static void alone_abort(int exit_status, const char *message)
 {
 }
 

@@ -395,10 +395,10 @@ static void call_abort(void *arg)
 
 /* Slurm's PMI2_Abort ends in exit() with a status of its own choice; the handler keeps ours. The message was printed
  * before, so the server gets a short one. */
-static void pmi2_abort(struct px_boot *boot, int exit_status, const char *message)
+static void pmi2_abort(int exit_status, const char *message)
 {
     struct abort_call call;
-    snprintf(call.message, sizeof(call.message), "pxshmem: PE %u ends the job", boot->facts.rank);
+    snprintf(call.message, sizeof(call.message), "pxshmem: PE %d ends the job", pmi2.rank);
     abort_status = exit_status;
     atexit(leave_with_status);
     (void)px_bounded_call(call_abort, &call, sizeof(call), GIVE_BACK_S);

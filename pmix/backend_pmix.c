@@ -381,7 +381,7 @@ static void call_abort(void *arg)
     (void)PMIx_Abort(call->status, call->message, NULL, 0);
 }
 
-static void pmix_abort(struct px_boot *boot, int exit_status, const char *message)
+static void pmix_abort(int exit_status, const char *message)
 {
     struct abort_call call = {.status = exit_status};
     snprintf(call.message, sizeof(call.message), "%s", message);

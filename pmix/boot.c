@@ -31,6 +31,8 @@ static const struct px_backend *const backends[] = {
 /* Rounds number the opens of a process; all PEs open as often. */
 static _Atomic uint32_t rounds;
 
+static const struct px_backend *_Atomic last_joined;
+
 /* Every bootstrap error names backend and versions: a mismatch is the cause more often than the
  * text suggests. */
 static px_status explain(const struct px_boot *boot, const char *doing, struct px_error *error)
@@ -126,6 +128,7 @@ px_status px_boot_open(const struct px_boot_options *options, struct px_boot **o
         release(boot);
         return status;
     }
+    atomic_store(&last_joined, boot->backend);
     boot->seen = calloc(boot->facts.size, sizeof(*boot->seen));
     if (!boot->seen) {
         status = px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u PEs", boot->facts.size);
@@ -420,9 +423,12 @@ px_status px_boot_watch(struct px_boot *boot, const uint32_t *ranks, const int *
     return px_watch_add(boot, ranks, pids, count, error);
 }
 
+/* Backends keep their connection until exit, so the last one joined can be spoken through without a boot object. */
 void px_boot_abort(struct px_boot *boot, int exit_status, const char *message)
 {
-    boot->backend->abort(boot, exit_status, message);
+    const struct px_backend *backend = boot ? boot->backend : atomic_load(&last_joined);
+    if (backend)
+        backend->abort(exit_status, message);
 }
 
 void px_boot_close(struct px_boot *boot)

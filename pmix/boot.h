@@ -74,7 +74,8 @@ void px_boot_on_failure(struct px_boot *boot, px_boot_failure_fn *fn, void *arg)
 px_status px_boot_watch(struct px_boot *boot, const uint32_t *ranks, const int *pids, size_t count,
                         struct px_error *error);
 
-/* End the whole job. Does not return when the launcher obeys. */
+/* End the whole job. Does not return when the launcher obeys. `boot` may be NULL: after close, or an open that failed
+ * after it had joined, the launcher is still told; a process that never joined cannot tell anybody. */
 void px_boot_abort(struct px_boot *boot, int exit_status, const char *message);
 
 /* Not collective: leave. Never finalises a PMIx that somebody else (MPI) still uses. NULL is

@@ -28,7 +28,7 @@ struct px_backend {
     /* After a fence timed out: who has put `mark`, which every PE puts just before it? Leaves PX_ARRIVAL_UNKNOWN what
      * it cannot find out; NULL when it never can, then no marks are put. */
     void (*arrivals)(const struct px_boot *boot, const char *mark, enum px_arrival *state);
-    void (*abort)(struct px_boot *boot, int exit_status, const char *message);
+    void (*abort)(int exit_status, const char *message);
     void (*close)(struct px_boot *boot);
 };
 

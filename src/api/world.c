@@ -80,8 +80,7 @@ static px_status read_settings(struct px_error *error)
 
 static void abort_job(int exit_status, const char *message)
 {
-    if (px_world.boot)
-        px_boot_abort(px_world.boot, exit_status, message);
+    px_boot_abort(px_world.boot, exit_status, message);
 }
 
 /* Programs' memory starts on a large page. */

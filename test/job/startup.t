@@ -7,7 +7,7 @@ two_nodes=(srun -N2 -n4)
 
 NVSHMEM_BOOTSTRAP_TIMEOUT=3 job "${two_nodes[@]}" -- misuse sleeper
 check "a PE that never calls init ends the job" failed
-check "it is named with its node" warns 'PE 1.*node0'
+check "it is named with its node" warns 'PE 1.*node[0-9]'
 check "in at most one line a node" at_most 2 'pxshmem: .*missing' "$err"
 NVSHMEM_BOOTSTRAP_TIMEOUT=3 job "${two_nodes[@]}" -- misuse quitter
 check "a PE that leaves before init ends the job" failed
