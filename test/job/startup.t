@@ -45,7 +45,7 @@ check "and says what there is" warns 'nvshmem_malloc: 70368744177664 bytes do no
 for case in killed_in_barrier killed_in_put killed_in_wait; do
   job "${two_nodes[@]}" -- misuse $case
   check "$case: the job ends" failed
-  check "$case: the dead PE is named" warns 'PE 1 \(node0\).*died'
+  check "$case: the dead PE is named" warns 'PE 1 \(node[0-9]\).*died'
 done
 job "${two_nodes[@]}" -- misuse exit_with_7
 check "global_exit ends every PE with its status" exited_with 7
