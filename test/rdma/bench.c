@@ -38,7 +38,17 @@ static void report(const char *name, size_t bytes, double value, const char *uni
     fflush(stdout);
 }
 
-static void bandwidth(struct pes *pe, const char *name, bool read, size_t bytes)
+/* PE 1 sleeps meanwhile, as perftest's server does: a process that spins would take time from the device. */
+static void meet_asleep(struct pes *pe, size_t word, uint64_t round)
+{
+    if (pe->me == 0)
+        atomic_store(pes_shared(pe, word), round);
+    while (atomic_load(pes_shared(pe, word)) < round)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    pes_barrier(pe);
+}
+
+static void bandwidth(struct pes *pe, const char *name, bool read, size_t bytes, uint64_t round)
 {
     enum { WARM = 16 };
     char *there = pe->base + PES_DATA, *here = there + ((size_t)8 << 20);
@@ -55,22 +65,23 @@ static void bandwidth(struct pes *pe, const char *name, bool read, size_t bytes)
         pe->ops->quiet(pe->self);
         report(name, bytes, (double)bytes * count / (now_us() - began), "MB/s");
     }
-    pes_barrier(pe);
+    meet_asleep(pe, 0, round);
 }
 
-/* What one step of PE 0 takes; PE 1 sleeps in the barrier's yield, or answers. */
+/* What one step of PE 0 takes; PE 1 answers, or sleeps. */
 typedef void step_fn(struct pes *pe, uint64_t i);
 
-static void latency(struct pes *pe, const char *name, step_fn *ask, step_fn *answer, double share)
+static void latency(struct pes *pe, const char *name, step_fn *ask, step_fn *answer, double share,
+                    uint64_t round)
 {
     double *times = calloc(iterations, sizeof(*times));
     memset(pe->base + PES_DATA, 0, 4096);
     pes_barrier(pe);
-    for (unsigned i = 0; i < iterations; i++) {
+    for (unsigned i = 0; i < iterations && (pe->me == 0 || answer); i++) {
         double began = now_us();
         if (pe->me == 0)
             ask(pe, i + 1);
-        else if (answer)
+        else
             answer(pe, i + 1);
         times[i] = now_us() - began;
     }
@@ -78,7 +89,7 @@ static void latency(struct pes *pe, const char *name, step_fn *ask, step_fn *ans
     if (pe->me == 0)
         report(name, 8, times[iterations / 2] * share, "us");
     free(times);
-    pes_barrier(pe);
+    meet_asleep(pe, 1, round);
 }
 
 static uint64_t *slot(struct pes *pe, size_t i)
@@ -137,14 +148,14 @@ static void one_add(struct pes *pe, uint64_t i)
 static void measure(struct pes *pe)
 {
     static const size_t sizes[] = {8, 4096, 65536, 1048576, 4194304};
-    latency(pe, "write_lat", ping, pong, 0.5);
-    latency(pe, "read_lat", one_get, NULL, 1);
-    latency(pe, "atomic_lat", one_add, NULL, 1);
-    latency(pe, "put_quiet", one_put_quiet, NULL, 1);
-    latency(pe, "signal_lat", signal_ping, signal_pong, 0.5);
+    latency(pe, "write_lat", ping, pong, 0.5, 1);
+    latency(pe, "read_lat", one_get, NULL, 1, 2);
+    latency(pe, "atomic_lat", one_add, NULL, 1, 3);
+    latency(pe, "put_quiet", one_put_quiet, NULL, 1, 4);
+    latency(pe, "signal_lat", signal_ping, signal_pong, 0.5, 5);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        bandwidth(pe, "write_bw", false, sizes[i]);
-        bandwidth(pe, "read_bw", true, sizes[i]);
+        bandwidth(pe, "write_bw", false, sizes[i], 2 * i + 1);
+        bandwidth(pe, "read_bw", true, sizes[i], 2 * i + 2);
     }
 }
 
