@@ -63,6 +63,26 @@ static void the_nearest_are_used(void **state)
     assert_string_equal(choose((struct px_verbs_rules){.nearest = "gone0"}), "mlx5_0:1");
 }
 
+/* What topology found for this PE has obeyed the mapping; lists still restrict it. The nearest carries small messages. */
+static void what_topology_found_counts(void **state)
+{
+    struct px_verbs_port ports[PX_VERBS_PORTS_MAX];
+    size_t chosen[PX_VERBS_NICS_MAX], n = 0, count = node(ports);
+    const struct px_verbs_rules rules = {
+        .list = "", .mapping = "", .prefix = "", .nearest = "mlx5_3:1,mlx5_0:2,mlx5_1:1"};
+    assert_int_equal(px_verbs_choose_ports(ports, count, &rules, chosen, &n, NULL), PX_OK);
+    assert_int_equal(n, 3);
+    assert_string_equal(ports[chosen[0]].device, "mlx5_3");
+    assert_string_equal(ports[chosen[1]].device, "mlx5_0");
+    assert_int_equal(ports[chosen[1]].port, 2);
+    assert_string_equal(ports[chosen[2]].device, "mlx5_1");
+    assert_string_equal(choose((struct px_verbs_rules){.nearest = "mlx5_2,mlx5_3", .deal = true}),
+                        "mlx5_2:1 mlx5_3:1");
+    assert_string_equal(
+        choose((struct px_verbs_rules){.nearest = "mlx5_2,mlx5_3", .list = "mlx5_3,mlx5_0"}),
+        "mlx5_3:1");
+}
+
 static void lists_include_and_exclude(void **state)
 {
     assert_string_equal(choose((struct px_verbs_rules){.list = "mlx5_1"}), "mlx5_1:1");
@@ -141,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_rules_one_port_is_used),
         cmocka_unit_test(the_nearest_are_used),
+        cmocka_unit_test(what_topology_found_counts),
         cmocka_unit_test(lists_include_and_exclude),
         cmocka_unit_test(a_name_that_does_not_exist_is_an_error),
         cmocka_unit_test(ports_that_are_down_are_never_used),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice of ports. Rules in order: a port must be active; prefix; include or exclude list;
- * mapping by local rank; dealing round robin; what topology found to be nearest; else the first
- * port that is left, and with a list all in it. */
+/* The choice of ports. Rules in order: a port must be active; prefix; include or exclude list; then what topology found
+ * for this PE (it knows all PEs of the node, and has obeyed mapping and dealing); without that mapping by local rank,
+ * dealing round robin, all ports of an include list, or the first. */
 #include "config.h"
 #include "src/transport/verbs/choose.h"
 
@@ -168,30 +168,73 @@ static void deal(struct px_verbs_port *ports, size_t count, uint32_t local_rank)
             drop(&ports[i], "another PE's turn (NVSHMEM_ENABLE_NIC_PE_MAPPING)");
 }
 
-static bool is_nearest(const char *nearest, const struct px_verbs_port *port)
+/* Position among the nearest, from 0; SIZE_MAX when it is not one of them. */
+static size_t nearness(const char *nearest, const struct px_verbs_port *port)
 {
     struct item item;
     bool more;
-    while (next_item(&nearest, &item, &more) == PX_OK && more)
+    for (size_t n = 0; next_item(&nearest, &item, &more) == PX_OK && more; n++)
         if (matches(port, &item))
+            return n;
+    return SIZE_MAX;
+}
+
+static bool any_near(const struct px_verbs_port *ports, size_t count, const char *nearest)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!ports[i].why_not[0] && nearness(nearest, &ports[i]) != SIZE_MAX)
             return true;
     return false;
 }
 
-/* Without a list: the nearest ones, and where nothing is known about distance just the first. */
 static void keep_near(struct px_verbs_port *ports, size_t count, const char *nearest)
 {
-    bool any = false, first = true;
     for (size_t i = 0; i < count; i++)
-        any |= !ports[i].why_not[0] && is_nearest(nearest, &ports[i]);
+        if (nearness(nearest, &ports[i]) == SIZE_MAX)
+            drop(&ports[i], "farther away than the one used, or another PE's");
+}
+
+static void keep_first(struct px_verbs_port *ports, size_t count)
+{
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        if (found)
+            drop(&ports[i], "another one is used (NVSHMEM_HCA_LIST takes several)");
+        found |= !ports[i].why_not[0];
+    }
+}
+
+/* Of those that the user's lists leave: what topology found, which knows of all PEs of the node; else by local rank
+ * where the user asks for it; else all of a list, or the first. */
+static px_status share_out(struct px_verbs_port *ports, size_t count,
+                           const struct px_verbs_rules *rules, struct px_error *error)
+{
+    bool several = rules->list[0] && rules->list[0] != '^';
+    if (any_near(ports, count, rules->nearest))
+        keep_near(ports, count, rules->nearest);
+    else if (rules->mapping[0])
+        return apply_mapping(ports, count, rules, error);
+    else if (rules->deal)
+        deal(ports, count, rules->local_rank);
+    else if (!several)
+        keep_first(ports, count);
+    return PX_OK;
+}
+
+/* Those that are left, the nearest first, then as they came. */
+static size_t in_order(const struct px_verbs_port *ports, size_t count, const char *nearest,
+                       size_t order[PX_VERBS_PORTS_MAX])
+{
+    size_t n = 0;
     for (size_t i = 0; i < count; i++) {
         if (ports[i].why_not[0])
             continue;
-        if (any ? !is_nearest(nearest, &ports[i]) : !first)
-            drop(&ports[i], any ? "farther away than the one used"
-                                : "another one is used (NVSHMEM_HCA_LIST takes several)");
-        first = false;
+        size_t at = n++;
+        for (; at && nearness(nearest, &ports[i]) < nearness(nearest, &ports[order[at - 1]]); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
     }
+    return n;
 }
 
 static void apply_basics(struct px_verbs_port *ports, size_t count, const char *prefix)
@@ -211,27 +254,24 @@ px_status px_verbs_choose_ports(struct px_verbs_port *ports, size_t count,
                                 struct px_error *error)
 {
     px_status status = PX_OK;
-    bool several = rules->list[0] && rules->list[0] != '^';
+    size_t order[PX_VERBS_PORTS_MAX], n = 0;
     apply_basics(ports, count, rules->prefix);
     if (rules->list[0])
         status = apply_list(ports, count, rules->list, error);
-    if (status == PX_OK && rules->mapping[0])
-        status = apply_mapping(ports, count, rules, error);
+    if (status == PX_OK)
+        status = share_out(ports, count, rules, error);
     if (status != PX_OK)
         return status;
-    if (rules->deal && !rules->mapping[0])
-        deal(ports, count, rules->local_rank);
-    else if (!several)
-        keep_near(ports, count, rules->nearest);
 
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!ports[i].why_not[0] && n && ports[i].ethernet != ports[chosen[0]].ethernet)
-            drop(&ports[i], "another kind of network than the first port");
-        if (!ports[i].why_not[0] && n == PX_VERBS_NICS_MAX)
-            drop(&ports[i], "enough ports are used");
-        if (!ports[i].why_not[0])
-            chosen[n++] = i;
+    size_t left = in_order(ports, count, rules->nearest, order);
+    for (size_t i = 0; i < left; i++) {
+        struct px_verbs_port *port = &ports[order[i]];
+        if (port->ethernet != ports[order[0]].ethernet)
+            drop(port, "another kind of network than the first port");
+        else if (n == PX_VERBS_NICS_MAX)
+            drop(port, "enough ports are used");
+        else
+            chosen[n++] = order[i];
     }
     if (!n) {
         char there[768];

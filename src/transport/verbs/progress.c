@@ -20,7 +20,8 @@
 #define SPINS       64
 #define TICK_MS     1
 #define YIELD_TURNS 8
-#define LINGER_NS   50000ull /* after a request the next one is often near: sleeping and waking costs more */
+#define LINGER_NS                                                                                  \
+    50000ull /* after a request the next one is often near: sleeping and waking costs more */
 
 uint64_t px_verbs_now_ns(void)
 {
