@@ -287,7 +287,7 @@ static px_status put_pieces(struct px_boot *boot, const char *key, const uint8_t
     for (size_t piece = 0; status == PX_OK && piece * PIECE_BYTES < total; piece++) {
         struct call call = {.what = CALL_PUT};
         size_t at = piece * PIECE_BYTES;
-        piece_name(call.key, key, boot->facts.rank, piece);
+        piece_name(call.key, key, (uint32_t)pmi2.rank, piece);
         to_hex(call.value, bytes + at, total - at < PIECE_BYTES ? total - at : PIECE_BYTES);
         status = perform_short(&call, "PMI2_KVS_Put", boot->timeout_s, error);
     }

@@ -142,8 +142,7 @@ static void *tell(void *arg)
     if (boot) {
         char what[128];
         snprintf(what, sizeof(what), "the launcher reports: %s", PMIx_Error_string(news->status));
-        px_boot_failed(boot, news->rank < boot->facts.size ? news->rank : UINT32_MAX, what,
-                       news->status != PROC_ENDED);
+        px_boot_event(boot, news->rank, what, news->status != PROC_ENDED);
     }
     pthread_mutex_unlock(&session.lock);
     free(news);
@@ -352,10 +351,31 @@ static px_status pmix_put(struct px_boot *boot, const char *key, const void *dat
     return put_bytes(key, data, length, error);
 }
 
+static bool count_one(void *arg, uint32_t rank, const void *bytes, size_t length)
+{
+    uint32_t *missing = arg;
+    return --*missing == 0;
+}
+
+/* A part of the job meets by looking for each other's mark, which brings the records along. PMIx has fences for that, but
+ * Slurm's plugin tells its other nodes a list of members that names the first one over and over: the fence fails or never
+ * ends as soon as that member's node is not everybody's. */
+static px_status meet_members(struct px_boot *boot, struct px_error *error)
+{
+    uint32_t missing = boot->facts.size - 1;
+    if (missing == 0)
+        return PX_OK;
+    return px_pmix_search(boot, &session.me, boot->mark, count_one, &missing, error);
+}
+
 static px_status pmix_fence(struct px_boot *boot, bool collect, struct px_error *error)
 {
     px_status status = px_pmix_status(PMIx_Commit(), "PMIx_Commit", error);
-    return status == PX_OK ? px_pmix_fence(boot, &session.me, collect, error) : status;
+    if (status != PX_OK)
+        return status;
+    if (boot->facts.size < boot->launcher.size)
+        return meet_members(boot, error);
+    return px_pmix_fence(boot, &session.me, collect, error);
 }
 
 static px_status pmix_get(struct px_boot *boot, uint32_t rank, const char *key, void *data,
@@ -367,7 +387,14 @@ static px_status pmix_get(struct px_boot *boot, uint32_t rank, const char *key, 
 
 static void pmix_arrivals(const struct px_boot *boot, const char *mark, enum px_arrival *state)
 {
-    px_pmix_find_marks(&session.me, boot->facts.rank, boot->facts.size, mark, state);
+    px_pmix_find_marks(boot, &session.me, mark, state);
+}
+
+static px_status pmix_search(struct px_boot *boot, const char *key, px_found_fn *found, void *arg,
+                             struct px_error *error)
+{
+    px_status status = px_pmix_status(PMIx_Commit(), "PMIx_Commit", error);
+    return status == PX_OK ? px_pmix_search(boot, &session.me, key, found, arg, error) : status;
 }
 
 struct abort_call {
@@ -403,6 +430,7 @@ const struct px_backend px_backend_pmix = {
     .fence = pmix_fence,
     .get = pmix_get,
     .arrivals = pmix_arrivals,
+    .search = pmix_search,
     .abort = pmix_abort,
     .close = pmix_close,
 };

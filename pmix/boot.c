@@ -28,7 +28,7 @@ static const struct px_backend *const backends[] = {
     [PX_BACKEND_ALONE] = &px_backend_alone,
 };
 
-/* Rounds number the opens of a process; all PEs open as often. */
+/* Rounds of the whole job are counted, from the first thing that is published or met for; all PEs have as many. */
 static _Atomic uint32_t rounds;
 
 static const struct px_backend *_Atomic last_joined;
@@ -46,8 +46,8 @@ static px_status explain(const struct px_boot *boot, const char *doing, struct p
 static int announce(const struct px_boot *boot, const char *purpose)
 {
     struct sockaddr_un name;
-    socklen_t length = px_socket_name(&name, boot->job, boot->facts.rank, purpose);
-    int fd = boot->facts.size > 1 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    socklen_t length = px_socket_name(&name, boot->job, boot->launcher.rank, purpose);
+    int fd = boot->launcher.size > 1 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd >= 0 && bind(fd, (struct sockaddr *)&name, length) != 0) {
         close(fd);
         fd = -1;
@@ -75,6 +75,7 @@ static void release(struct px_boot *boot)
 {
     drop_name(&boot->presence);
     drop_name(&boot->at_meeting);
+    px_group_release(boot);
     for (uint32_t i = 0; boot->hosts && i < boot->facts.nodes; i++)
         free(boot->hosts[i]);
     free(boot->hosts);
@@ -101,7 +102,6 @@ static struct px_boot *create(const struct px_boot_options *options, enum px_bac
     if (getrandom(&boot->salt, sizeof(boot->salt), GRND_NONBLOCK) != sizeof(boot->salt))
         boot->salt = (uint32_t)getpid();
     boot->run = 1;
-    boot->epoch = atomic_fetch_add(&rounds, 1) + 1;
     return boot;
 }
 
@@ -137,6 +137,7 @@ px_status px_boot_open(const struct px_boot_options *options, struct px_boot **o
         return status;
     }
     boot->facts.job = boot->job;
+    boot->launcher = boot->facts;
     boot->presence = announce(boot, "here");
     px_info(PX_SUB_BOOTSTRAP,
             "job %s over %s (client %s, server %s), node %u of %u, local %u of %u", boot->job,
@@ -154,10 +155,17 @@ const struct px_boot_facts *px_boot_facts(const struct px_boot *boot)
 const char *px_boot_host(const struct px_boot *boot, uint32_t node)
 {
     static _Thread_local char unnamed[24];
-    if (node < boot->facts.nodes && boot->hosts && boot->hosts[node])
-        return boot->hosts[node];
+    char **hosts = boot->members ? boot->group_hosts : boot->hosts;
+    if (node < boot->facts.nodes && hosts && hosts[node])
+        return hosts[node];
     snprintf(unnamed, sizeof(unnamed), "node %u", node);
     return unnamed;
+}
+
+static void begin_round(struct px_boot *boot)
+{
+    if (!boot->epoch)
+        boot->epoch = atomic_fetch_add(&rounds, 1) + 1;
 }
 
 static px_status wire_key(const struct px_boot *boot, const char *key, char wire[PX_BOOT_KEY_MAX],
@@ -250,6 +258,7 @@ px_status px_boot_publish(struct px_boot *boot, const char *key, const void *dat
 {
     char wire[PX_BOOT_KEY_MAX] = "";
     px_status status = PX_OK;
+    begin_round(boot);
     if (length > PX_RECORD_DATA_MAX)
         status = px_error_set(error, PX_ERR_INVALID,
                               "%zu bytes are too many for the launcher, "
@@ -282,6 +291,7 @@ static px_status leave_mark(struct px_boot *boot, struct px_error *error)
 
 static px_status meet(struct px_boot *boot, bool collect, struct px_error *error)
 {
+    begin_round(boot);
     announce_meeting(boot);
     px_status status = leave_mark(boot, error);
     if (status == PX_OK)
@@ -330,7 +340,7 @@ static px_status get_and_open(struct px_boot *boot, uint32_t rank, const char *k
         .rank = rank, .epoch = boot->epoch, .sequence = boot->exchanges, .key = key};
     struct px_record record = {.length = 0};
     size_t size = 0;
-    status = boot->backend->get(boot, rank, wire, bytes, PX_RECORD_HEADER + capacity, &size, error);
+    status = boot->backend->get(boot, px_launcher_rank(boot, rank), wire, bytes, PX_RECORD_HEADER + capacity, &size, error);
     if (status == PX_OK)
         status = px_record_open(&label, bytes, size, &record, error);
     if (status == PX_OK)

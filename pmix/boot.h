@@ -24,7 +24,7 @@ struct px_boot_options {
                        */
 };
 
-/* Facts that never change between open and close; arrays are owned by the boot object. */
+/* Facts that never change between open and close, except by px_boot_select; arrays are owned by the boot object. */
 struct px_boot_facts {
     const char *backend;        /* "pmix", "pmi2" or "alone" */
     const char *job;            /* the launcher's name of the job, unique on the node */
@@ -43,6 +43,21 @@ const struct px_boot_facts *px_boot_facts(const struct px_boot *boot);
 
 /* The host name of a node as the launcher spells it; "node N" where it does not say. Never NULL. */
 const char *px_boot_host(const struct px_boot *boot, uint32_t node);
+
+/* From now on the job is these processes in this order, by their ranks in the launcher's job: facts, meetings, lookups,
+ * failures and reports speak of the group's PEs. All members select the same with the same tag, a number of 31 bits that
+ * no earlier group of theirs had; facts->job differs from that of other groups. Not collective. May be called again, with
+ * launcher ranks as before. PMI-2 only takes the whole job, in any order. */
+px_status px_boot_select(struct px_boot *boot, const uint32_t *ranks, uint32_t count, uint32_t tag,
+                         struct px_error *error);
+
+/* Collective over `count` processes that share nothing but a random token and know their place among each other: finds
+ * their launcher ranks, and a tag for px_boot_select. The other processes of the job take no part. */
+px_status px_boot_gather(struct px_boot *boot, uint64_t token, uint32_t index, uint32_t count,
+                         uint32_t *ranks, uint32_t *tag, struct px_error *error);
+
+/* A tag from a number that all members have, and which use of it this is. */
+uint32_t px_group_tag(uint64_t value, uint32_t use);
 
 /* Offer bytes under a short key (at most 24 characters, each used once between open and close);
  * visible to others after the next exchange. */

@@ -22,7 +22,7 @@
 static bool answers(const struct px_boot *boot, uint32_t rank, const char *purpose)
 {
     struct sockaddr_un name;
-    socklen_t length = px_socket_name(&name, boot->job, rank, purpose);
+    socklen_t length = px_socket_name(&name, boot->job, px_launcher_rank(boot, rank), purpose);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool there = fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0;
     if (fd >= 0)
@@ -134,7 +134,7 @@ static bool sees_other_tasks(const struct px_boot *boot)
     enum { ENVIRONMENT_MAX = 256 * 1024 };
     char *environment = malloc(ENVIRONMENT_MAX);
     bool alone = !environment || getpid() == 1 ||
-                 is_task("1", boot->facts.rank, environment, ENVIRONMENT_MAX);
+                 is_task("1", boot->launcher.rank, environment, ENVIRONMENT_MAX);
     free(environment);
     return !alone;
 }
@@ -143,7 +143,7 @@ static void describe_local(const struct px_boot *boot, uint32_t rank, struct px_
 {
     char stat[512], pid[24];
     size_t length;
-    int found = find_task(rank);
+    int found = find_task(px_launcher_rank(boot, rank));
     snprintf(pid, sizeof(pid), "%d", found);
     if (!found) {
         if (is_here(boot, rank))
@@ -233,7 +233,8 @@ void px_missing_report(const struct px_boot *boot, const char *mark, struct px_e
 bool px_missing_is_dead(const struct px_boot *boot, uint32_t rank)
 {
     return rank != boot->facts.rank && boot->facts.node_of[rank] == boot->facts.node &&
-           !is_here(boot, rank) && sees_other_tasks(boot) && !find_task(rank);
+           !is_here(boot, rank) && sees_other_tasks(boot) &&
+           !find_task(px_launcher_rank(boot, rank));
 }
 
 void px_missing_dead(const struct px_boot *boot, struct px_error *error)

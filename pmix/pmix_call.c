@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SLICE_MS     200 /* how soon a waiting PE notices a failure that the launcher reported */
+#define SEARCH_MS    200 /* the longest pause of a search */
 #define FIND_MARKS_S 2   /* how long the missing are asked for */
 
 struct answer {
@@ -310,14 +311,15 @@ px_status px_pmix_get_bytes(const pmix_proc_t *me, pmix_rank_t rank, const char 
     return status;
 }
 
-void px_pmix_find_marks(const pmix_proc_t *me, uint32_t rank, uint32_t size, const char *key,
+void px_pmix_find_marks(const struct px_boot *boot, const pmix_proc_t *me, const char *key,
                         enum px_arrival *state)
 {
+    uint32_t size = boot->facts.size;
     struct answer **answers = calloc(size, sizeof(struct answer *));
     if (!answers)
         return;
     for (uint32_t pe = 0; pe < size; pe++)
-        answers[pe] = pe == rank ? NULL : ask(me, pe, key, NULL);
+        answers[pe] = pe == boot->facts.rank ? NULL : ask(me, px_launcher_rank(boot, pe), key, NULL);
     struct timespec deadline = px_deadline(FIND_MARKS_S);
     for (uint32_t pe = 0; pe < size; pe++) {
         if (!answers[pe])
@@ -327,6 +329,100 @@ void px_pmix_find_marks(const pmix_proc_t *me, uint32_t rank, uint32_t size, con
         answer_drop(answers[pe]);
     }
     free(answers);
+}
+
+static bool answer_is_done(struct answer *answer)
+{
+    pthread_mutex_lock(&answer->lock);
+    bool done = answer->done;
+    pthread_mutex_unlock(&answer->lock);
+    return done;
+}
+
+struct search {
+    const pmix_proc_t *me;
+    const char *key;
+    px_found_fn *found;
+    void *arg;
+    uint32_t size;
+    struct answer **answers; /* [size] requests under way */
+    bool *told;              /* [size] found, or not asked */
+};
+
+/* Every process that has not said anything is asked; the question stays until it puts something, and is put again when
+ * that was something else. */
+static px_status search_ask(struct search *s, struct px_error *error)
+{
+    for (uint32_t rank = 0; rank < s->size; rank++) {
+        if (s->told[rank] || s->answers[rank])
+            continue;
+        s->answers[rank] = ask(s->me, rank, s->key, NULL);
+        if (!s->answers[rank])
+            return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for a request");
+    }
+    return PX_OK;
+}
+
+/* Returns whether the search may end. */
+static bool search_collect(struct search *s)
+{
+    bool enough = false;
+    for (uint32_t rank = 0; rank < s->size && !enough; rank++) {
+        struct answer *answer = s->answers[rank];
+        if (!answer || !answer_is_done(answer))
+            continue;
+        if (answer->status == PMIX_SUCCESS && answer->bytes) {
+            s->told[rank] = true;
+            enough = s->found(s->arg, rank, answer->bytes, answer->length);
+        }
+        s->answers[rank] = NULL;
+        answer_drop(answer);
+    }
+    return enough;
+}
+
+static px_status search(struct px_boot *boot, struct search *s, struct px_error *error)
+{
+    struct timespec deadline = px_deadline(boot->timeout_s);
+    for (long ms = 1;; ms = ms * 2 < SEARCH_MS ? ms * 2 : SEARCH_MS) {
+        px_status status = search_ask(s, error);
+        if (status != PX_OK)
+            return status;
+        nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+        if (search_collect(s))
+            return PX_OK;
+        if (px_boot_has_failed(boot))
+            return px_boot_failure(boot, error);
+        struct timespec now = px_deadline(0);
+        if (boot->timeout_s && !is_before(&now, &deadline))
+            return PX_ERR_TIMEOUT;
+    }
+}
+
+px_status px_pmix_search(struct px_boot *boot, const pmix_proc_t *me, const char *key,
+                         px_found_fn *found, void *arg, struct px_error *error)
+{
+    uint32_t size = boot->launcher.size;
+    struct search s = {.me = me, .key = key, .found = found, .arg = arg, .size = size};
+    s.answers = calloc(size, sizeof(struct answer *));
+    s.told = calloc(size, sizeof(*s.told));
+    px_status status;
+    if (s.answers && s.told) {
+        for (uint32_t rank = 0; boot->members && rank < size; rank++)
+            s.told[rank] = true;
+        for (uint32_t pe = 0; boot->members && pe < boot->facts.size; pe++)
+            s.told[boot->members[pe]] = false;
+        s.told[me->rank] = true;
+        status = search(boot, &s, error);
+    } else {
+        status = px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u requests", size);
+    }
+    for (uint32_t rank = 0; s.answers && rank < size; rank++)
+        if (s.answers[rank])
+            answer_drop(s.answers[rank]);
+    free(s.told);
+    free(s.answers);
+    return status;
 }
 
 /* ---- meeting ---- */

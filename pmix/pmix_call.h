@@ -28,7 +28,7 @@ px_status px_pmix_get_bytes(const pmix_proc_t *me, pmix_rank_t rank, const char 
                             unsigned timeout_s, void *data, size_t capacity, size_t *length,
                             struct px_error *error);
 
-/* All PEs of the job; ends early when the launcher reports a failed PE. PX_ERR_TIMEOUT has no text.
+/* All processes of the job; ends early when the launcher reports a failed PE. PX_ERR_TIMEOUT has no text.
  */
 px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, bool collect,
                         struct px_error *error);
@@ -36,7 +36,11 @@ px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, bool collec
 unsigned px_pmix_fences_pending(void);
 
 /* Which PEs have put `key`? Asks for all of them at once, waits a few seconds. */
-void px_pmix_find_marks(const pmix_proc_t *me, uint32_t rank, uint32_t size, const char *key,
+void px_pmix_find_marks(const struct px_boot *boot, const pmix_proc_t *me, const char *key,
                         enum px_arrival *state);
+
+/* As struct px_backend says of `search`, among the members of the group when one is selected; what was put here must be committed. */
+px_status px_pmix_search(struct px_boot *boot, const pmix_proc_t *me, const char *key,
+                         px_found_fn *found, void *arg, struct px_error *error);
 
 #endif

@@ -13,6 +13,8 @@
 
 enum px_arrival { PX_ARRIVAL_UNKNOWN, PX_ARRIVED, PX_ABSENT };
 
+typedef bool px_found_fn(void *arg, uint32_t launcher_rank, const void *bytes, size_t length);
+
 struct px_backend {
     const char *name;
     /* Connect and fill boot->facts, ->job, ->hosts, ->server_version; boot.c frees those, also
@@ -23,11 +25,16 @@ struct px_backend {
     /* A meeting of all PEs; `collect`: what was put so far reaches everybody. PX_ERR_TIMEOUT without text when the
      * limit passes. */
     px_status (*fence)(struct px_boot *boot, bool collect, struct px_error *error);
-    px_status (*get)(struct px_boot *boot, uint32_t rank, const char *key, void *data,
+    px_status (*get)(struct px_boot *boot, uint32_t launcher_rank, const char *key, void *data,
                      size_t capacity, size_t *length, struct px_error *error);
     /* After a fence timed out: who has put `mark`, which every PE puts just before it? Leaves PX_ARRIVAL_UNKNOWN what
      * it cannot find out; NULL when it never can, then no marks are put. */
     void (*arrivals)(const struct px_boot *boot, const char *mark, enum px_arrival *state);
+    /* What processes of the job have put under `key`, this one left out: calls `found` for each, until that returns true;
+     * the others need not take part, nor have opened anything. PX_ERR_TIMEOUT without text when the limit passes. NULL for
+     * backends whose meetings and lookups are those of the whole job. */
+    px_status (*search)(struct px_boot *boot, const char *key, px_found_fn *found, void *arg,
+                        struct px_error *error);
     void (*abort)(int exit_status, const char *message);
     void (*close)(struct px_boot *boot);
 };
@@ -36,12 +43,15 @@ extern const struct px_backend px_backend_pmix, px_backend_pmi2, px_backend_alon
 
 struct px_boot {
     const struct px_backend *backend;
-    struct px_boot_facts facts;
+    struct px_boot_facts facts;    /* those of the group, once one is selected */
+    struct px_boot_facts launcher; /* those of the whole job */
+    uint32_t *members;             /* launcher rank of each PE of the group; NULL for the whole job */
+    char *group_job, **group_hosts;
     char *job;
     char **hosts; /* [nodes], entries may be NULL */
     char server_version[64];
     unsigned timeout_s;
-    uint32_t epoch; /* which open of this process */
+    uint32_t epoch; /* which round: of the whole job, counted, 0 before it begins; or a group's name */
     uint32_t
         run; /* which program of the job step this is, from 1, as far as the backend can tell */
     bool later_program; /* signs say that it is not the first */
@@ -91,6 +101,15 @@ void px_boot_failed(struct px_boot *boot, uint32_t rank, const char *what, bool 
 bool px_boot_has_failed(struct px_boot *boot);
 px_status px_boot_failure(struct px_boot *boot,
                           struct px_error *error); /* what it was: PX_ERR_PEER */
+
+static inline uint32_t px_launcher_rank(const struct px_boot *boot, uint32_t pe)
+{
+    return boot->members ? boot->members[pe] : pe;
+}
+
+/* group.c: what a launcher says of one of its processes, UINT32_MAX for an unnamed one; like px_boot_failed, for members. */
+void px_boot_event(struct px_boot *boot, uint32_t launcher_rank, const char *what, bool sure);
+void px_group_release(struct px_boot *boot);
 
 /* missing.c: the text of a meeting that did not happen in time; and for one that broke, the PEs of this node whose
  * processes are gone, put in front of the text that is there. */

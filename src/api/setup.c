@@ -51,6 +51,13 @@ static void at_exit(void)
     px_world.life = PX_LIFE_FINALIZED;
 }
 
+int px_start_failed(const char *call, const struct px_error *error)
+{
+    px_warn_once_per_node("%s: %s", call, error->text);
+    px_world_note_error(code_of(error->status), "%s: %s", call, error->text);
+    return code_of(error->status);
+}
+
 static int start(const struct px_start *how, const char *call, bool fatal)
 {
     static bool hooked;
@@ -66,9 +73,18 @@ static int start(const struct px_start *how, const char *call, bool fatal)
     if (fatal)
         px_fatal(1, "%s: %s", call, error.text);
     if (!px_world.said_elsewhere)
-        px_warn_once_per_node("%s: %s", call, error.text);
+        return px_start_failed(call, &error);
     px_world_note_error(code_of(status), "%s: %s", call, error.text);
     return code_of(status);
+}
+
+/* The library is up: an init more is counted, unless it names other PEs. */
+static int nest(const struct px_start *how, const char *call)
+{
+    struct px_error error = PX_ERROR_INIT;
+    if (!how->nested || how->nested(how->arg, &error) == PX_OK)
+        return NVSHMEMX_SUCCESS;
+    return px_start_failed(call, &error);
 }
 
 static int init(const struct px_start *how, const char *call, bool fatal)
@@ -77,6 +93,8 @@ static int init(const struct px_start *how, const char *call, bool fatal)
     pthread_mutex_lock(&px_world.setup_lock);
     if (px_world.life != PX_LIFE_UP)
         code = start(how, call, fatal);
+    else
+        code = nest(how, call);
     if (code == NVSHMEMX_SUCCESS)
         px_world.inits++;
     pthread_mutex_unlock(&px_world.setup_lock);

@@ -272,6 +272,26 @@ static void close_boot(void)
     px_world.facts = NULL;
 }
 
+/* Without `members` the PEs are the launcher's processes. */
+static px_status join(const struct px_start *start, const struct px_boot_options *options, struct px_error *error)
+{
+    struct px_members members = {.ranks = NULL};
+    px_status status = px_boot_open(options, &px_world.boot, error);
+    if (start->members)
+        status = start->members(start->arg, px_world.boot, &members, error);
+    if (status == PX_OK && start->members)
+        status = px_boot_select(px_world.boot, members.ranks, members.count, members.tag, error);
+    free(members.ranks);
+    px_world.token = members.token;
+    if (status != PX_OK) {
+        close_boot();
+        return status;
+    }
+    px_world.facts = px_boot_facts(px_world.boot);
+    px_log_identify((int)px_world.facts->rank, (int)px_world.facts->size);
+    return PX_OK;
+}
+
 px_status px_world_start(const struct px_start *start, struct px_error *error)
 {
     struct px_error mine = PX_ERROR_INIT;
@@ -283,10 +303,8 @@ px_status px_world_start(const struct px_start *start, struct px_error *error)
         .allow_alone = px_world.env.allow_singleton,
     };
     px_log_on_fatal(abort_job);
-    if (px_boot_open(&boot, &px_world.boot, error) != PX_OK)
+    if (join(start, &boot, error) != PX_OK)
         goto undo_settings;
-    px_world.facts = px_boot_facts(px_world.boot);
-    px_log_identify((int)px_world.facts->rank, (int)px_world.facts->size);
     if (allocate_tables(error) != PX_OK)
         goto undo_tables;
     if (status == PX_OK)

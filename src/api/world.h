@@ -35,6 +35,7 @@ struct px_world {
     struct px_heap_facts memory;
     struct px_control *control; /* mine, in the window */
     uint32_t *pids;             /* [size] as their owners see them; 0 = not known */
+    uint64_t token;             /* of the unique id that this world started with; 0 = none */
     struct px_error failure;    /* of the last init that failed */
     bool said_elsewhere;        /* another PE failed and says so */
     int first_error;            /* for nvshmem_error_check; 0 = none */
@@ -43,9 +44,23 @@ struct px_world {
 };
 extern struct px_world px_world;
 
+/* The PEs, as ranks in the launcher's job. */
+struct px_members {
+    uint32_t *ranks; /* [count] allocated */
+    uint32_t count;
+    uint32_t tag;   /* for px_boot_select */
+    uint64_t token; /* of a unique id, or 0 */
+};
+
 /* Who takes part, and how. */
 struct px_start {
     int thread_level;
+    /* Finds the PEs once the launcher is joined; NULL: they are the launcher's. Also called, with NULL for `boot` and the
+     * reason in `error`, where it could not be joined, so that the other PEs can be told. */
+    px_status (*members)(void *arg, struct px_boot *boot, struct px_members *members, struct px_error *error);
+    /* Called instead when the library is up: are these the PEs it is up with? NULL: any are. */
+    px_status (*nested)(void *arg, struct px_error *error);
+    void *arg;
 };
 
 /* Collective over the PEs that start. On failure everything is undone and px_world.failure says why. */
@@ -56,6 +71,9 @@ void px_world_stop(void);
 
 /* setup.c: init with its count, for the other ways to initialise; returns an nvshmemx_status. */
 int px_start_with(const struct px_start *how, const char *call);
+
+/* setup.c: says why `call` failed and keeps it for nvshmem_error_check; returns the nvshmemx_status. */
+int px_start_failed(const char *call, const struct px_error *error);
 
 /* Keep the first error of the program's life for nvshmem_error_check; `code` is an nvshmemx_status. */
 void px_world_note_error(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
