@@ -17,6 +17,7 @@
 
 #include "pmix/card.h"
 #include "src/api/gpumem.h"
+#include "src/api/place.h"
 #include "src/diag/log.h"
 #include "src/transport/move.h"
 
@@ -28,6 +29,7 @@ struct px_startup {
     struct px_heap_card *memory; /* [size] of this round */
     struct px_verdict *verdicts; /* [size]; the transport looks addresses up here until it closes */
     struct px_transport_setup setup; /* the transport keeps a pointer to it */
+    struct px_place place;           /* found when a transport is wanted */
     size_t heap_bytes;               /* asked for */
     bool want_remote;
     char refused[512]; /* which transports were refused here, and why */
@@ -55,7 +57,7 @@ static bool map_peer(void *arg, uint32_t pe, intptr_t *delta)
     return true;
 }
 
-static void transport_setup(struct px_transport_setup *setup)
+static void transport_setup(const struct px_startup *startup, struct px_transport_setup *setup)
 {
     const struct px_env *env = &px_world.env;
     *setup = (struct px_transport_setup){
@@ -70,6 +72,7 @@ static void transport_setup(struct px_transport_setup *setup)
         .demanded = strcmp(env->remote_transport, "auto") != 0,
         .env = env,
         .map = map_peer,
+        .nics = startup->place.nics,
     };
 }
 
@@ -87,7 +90,7 @@ static uint32_t usable_transports(struct px_startup *startup)
     struct px_transport_setup setup;
     uint32_t mask = 0;
     size_t used = 0;
-    transport_setup(&setup);
+    transport_setup(startup, &setup);
     for (uint32_t i = 0; px_transports[i]; i++) {
         struct px_error why = PX_ERROR_INIT;
         if (!is_candidate(px_transports[i]))
@@ -305,7 +308,8 @@ static void fill_deltas(const struct px_startup *startup)
 static px_status no_common_transport(const struct px_startup *startup, struct px_error *error)
 {
     if (!startup->cards[startup->facts->rank].transports)
-        return px_error_set(error, PX_ERR_UNREACHABLE, "no transport to other nodes works here: %s", startup->refused);
+        return px_error_set(error, PX_ERR_UNREACHABLE, "no transport to other nodes works here: %s",
+                            startup->refused);
     for (uint32_t pe = 0; pe < startup->facts->size; pe++) {
         if (startup->cards[pe].transports)
             continue;
@@ -313,9 +317,26 @@ static px_status no_common_transport(const struct px_startup *startup, struct px
         return px_error_set(error, PX_ERR_UNREACHABLE, "no transport to other nodes works on %s",
                             px_world_pe_name(pe, name, sizeof(name)));
     }
-    return px_error_set(error, PX_ERR_UNREACHABLE,
-                        "no transport works on all nodes: set NVSHMEM_REMOTE_TRANSPORT to see why one does not%s%s",
-                        startup->refused[0] ? "; refused here: " : "", startup->refused);
+    return px_error_set(
+        error, PX_ERR_UNREACHABLE,
+        "no transport works on all nodes: set NVSHMEM_REMOTE_TRANSPORT to see why one does not%s%s",
+        startup->refused[0] ? "; refused here: " : "", startup->refused);
+}
+
+/* Threads start where their creator may run: the transport's helpers get their processors so, and this thread gets its
+ * own back. */
+static px_status open_near_nic(struct px_startup *startup, const struct px_transport_ops *ops,
+                               struct px_verdict *verdict, struct px_error *error)
+{
+    struct px_topology_cpus own;
+    bool bound = !px_topology_cpus_empty(&startup->place.helpers) &&
+                 px_topology_own_cpus(&own, NULL) == PX_OK &&
+                 px_topology_bind_thread(&startup->place.helpers, NULL) == PX_OK;
+    px_status status = ops->open(&startup->setup, &px_peers.remote_self, verdict->address,
+                                 &verdict->address_length, error);
+    if (bound)
+        (void)px_topology_bind_thread(&own, NULL); /* these were allowed a moment ago */
+    return status;
 }
 
 /* The first transport of the list that works everywhere: the same on all PEs, as all see the same cards. */
@@ -329,9 +350,8 @@ static px_status open_transport(struct px_startup *startup, struct px_verdict *v
         return no_common_transport(startup, error);
     const struct px_transport_ops *ops = px_transports[__builtin_ctz(common)];
     px_heap_facts(px_world.heap, &px_world.memory);
-    transport_setup(&startup->setup);
-    px_status status = ops->open(&startup->setup, &px_peers.remote_self, verdict->address,
-                                 &verdict->address_length, error);
+    transport_setup(startup, &startup->setup);
+    px_status status = open_near_nic(startup, ops, verdict, error);
     if (status != PX_OK)
         return px_error_context(error, "opening transport %s", ops->name);
     px_peers.remote = ops;
@@ -372,7 +392,8 @@ static px_status exchange_verdicts(struct px_startup *startup, int round,
     char key[16];
     size_t length;
     verdict->status = mine->status;
-    snprintf(verdict->text, sizeof(verdict->text), "%.*s", (int)sizeof(verdict->text) - 1, mine->text);
+    snprintf(verdict->text, sizeof(verdict->text), "%.*s", (int)sizeof(verdict->text) - 1,
+             mine->text);
     px_status status = px_verdict_encode(verdict, bytes, &length, error);
     snprintf(key, sizeof(key), "verdict%d", round);
     return status == PX_OK ? exchange(startup, key, bytes, length, decode_verdict, error) : status;
@@ -472,6 +493,8 @@ px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_er
     if (!startup)
         return error->status;
     px_peers.remote = &px_transport_none;
+    if (startup->want_remote && mine->status == PX_OK)
+        (void)px_place_find(&startup->place, mine); /* told to the others when it failed */
     px_status status = PX_ERR_UNREACHABLE;
     for (int round = 0; status == PX_ERR_UNREACHABLE && round < ROUNDS; round++) {
         if (mine->status == PX_ERR_UNREACHABLE)
