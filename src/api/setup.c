@@ -47,6 +47,8 @@ static void at_exit(void)
     px_boot_limit(px_world.boot, EXIT_MEETING_S);
     if (px_boot_barrier(px_world.boot, &error) == PX_OK)
         px_world_stop();
+    else
+        px_info(PX_SUB_INIT, "leaving alone: %s", error.text);
     px_gate = PX_GATE_DOWN;
     px_world.life = PX_LIFE_FINALIZED;
 }
