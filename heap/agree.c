@@ -103,6 +103,27 @@ static px_status refuse(uint32_t pe, const struct px_heap_range *left, size_t ne
         px_size_text(needed, want), pe, px_size_text(left ? left->length : 0, have));
 }
 
+/* The longest run of slots that are free on all PEs, the first of equals. Address spaces with many small mappings have
+ * few large ranges in common, but many slots. */
+static struct px_heap_range common_slots(const struct px_heap_card *cards, uint32_t n_pes)
+{
+    uint64_t common[PX_HEAP_SLOTS / 64];
+    size_t best = 0, best_length = 0, run = 0;
+    memset(common, 0xff, sizeof(common));
+    for (uint32_t pe = 0; pe < n_pes; pe++)
+        for (size_t i = 0; i < PX_HEAP_SLOTS / 64; i++)
+            common[i] &= cards[pe].slots[i];
+    for (size_t i = 0; i < PX_HEAP_SLOTS; i++) {
+        run = common[i / 64] >> i % 64 & 1 ? run + 1 : 0;
+        if (run > best_length) {
+            best_length = run;
+            best = i + 1 - run;
+        }
+    }
+    return (struct px_heap_range){.start = PX_HEAP_SLOT_BASE + best * PX_HEAP_SLOT,
+                                  .length = best_length * PX_HEAP_SLOT};
+}
+
 px_status px_heap_agree(const struct px_heap_card *cards, uint32_t n_pes, size_t needed,
                         uintptr_t *base, size_t *span, char note[PX_HEAP_NOTE_MAX],
                         struct px_error *error)
@@ -118,15 +139,18 @@ px_status px_heap_agree(const struct px_heap_card *cards, uint32_t n_pes, size_t
         return status;
     wish = px_round_down(wish, granularity);
 
+    struct px_heap_range slots = common_slots(cards, n_pes);
     struct pieces common = {.n = 0};
     add_piece(&common, granularity, px_round_down(UINTPTR_MAX, granularity));
     const struct px_heap_range *best = NULL;
     for (uint32_t pe = 0; pe < n_pes; pe++) {
         intersect(&common, &cards[pe], granularity);
         best = largest(&common);
-        if (!best || best->length < needed)
+        if ((!best || best->length < needed) && slots.length < needed)
             return refuse(pe, best, needed, error);
     }
+    if (!best || (best->length < wish && slots.length > best->length))
+        best = &slots;
 
     size_t found = wish < best->length ? wish : best->length;
     if (note) {

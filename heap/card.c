@@ -4,19 +4,20 @@
  * refused by name.
  *
  *   0 version  1 flags  2 log2 of granularity  3 number of ranges  4 pid  8 fd  12 tag  16 pid
- * namespace 20 span  24 nonce (8 bytes)  32 four times start, length */
+ * namespace 20 span  24 nonce (8 bytes)  32 four times start, length  64 slots */
 #include "config.h"
 #include "heap/private.h"
 
 #include <string.h>
 
-#define CARD_VERSION 1
+#define CARD_VERSION 2
 #define FLAG_DIRECT  1
 #define UNIT_BITS    21
 #define MAX_BITS     52 /* of addresses that offers may speak of; four bytes of units reach to 53 */
 
 _Static_assert(PX_HEAP_UNIT == (size_t)1 << UNIT_BITS, "one unit");
-_Static_assert(32 + 8 * PX_HEAP_RANGES == PX_HEAP_CARD_BYTES, "the card is full");
+#define SLOTS_AT (32 + 8 * PX_HEAP_RANGES)
+_Static_assert(SLOTS_AT + PX_HEAP_SLOTS / 8 == PX_HEAP_CARD_BYTES, "the card is full");
 
 static void put32(uint8_t *bytes, uint64_t value)
 {
@@ -46,6 +47,10 @@ void px_heap_card_encode(const struct px_heap_card *card, uint8_t bytes[PX_HEAP_
         put32(bytes + 32 + 8 * i, card->free[i].start >> UNIT_BITS);
         put32(bytes + 36 + 8 * i, card->free[i].length >> UNIT_BITS);
         bytes[3] = (uint8_t)(i + 1);
+    }
+    for (size_t i = 0; i < PX_HEAP_SLOTS / 64; i++) {
+        put32(bytes + SLOTS_AT + 8 * i, card->slots[i]);
+        put32(bytes + SLOTS_AT + 8 * i + 4, card->slots[i] >> 32);
     }
 }
 
@@ -102,6 +107,9 @@ px_status px_heap_card_decode(const uint8_t *bytes, size_t length, struct px_hea
         return bad(error, "the descriptor", (uint32_t)found.fd);
     if (found.span == 0 || found.span >> MAX_BITS)
         return bad(error, "the span", found.span);
+    for (size_t i = 0; i < PX_HEAP_SLOTS / 64; i++)
+        found.slots[i] =
+            get32(bytes + SLOTS_AT + 8 * i) | (uint64_t)get32(bytes + SLOTS_AT + 8 * i + 4) << 32;
     px_status status = decode_ranges(bytes + 32, bytes[3], &found, error);
     if (status == PX_OK)
         *card = found;

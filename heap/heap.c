@@ -257,8 +257,11 @@ px_status px_heap_card(struct px_heap *heap, uint8_t bytes[PX_HEAP_CARD_BYTES],
     if (!maps)
         return px_error_errno(error, errno, "opening /proc/self/maps");
     px_offer_ranges(maps, heap->base, heap->base ? px_heap_mapped(heap, heap->span) : 0, card.free);
+    rewind(maps);
+    px_offer_slots(maps, heap->base, heap->base ? px_heap_mapped(heap, heap->span) : 0, card.slots);
     fclose(maps);
     leave_out(card.free, &heap->avoid);
+    px_offer_take(card.slots, heap->avoid.start, heap->avoid.start + heap->avoid.length);
     px_heap_card_encode(&card, bytes);
     return PX_OK;
 }

@@ -39,7 +39,11 @@
 
 #define PX_HEAP_RANGES     4                 /* free address ranges on a card */
 #define PX_HEAP_UNIT       ((size_t)2 << 20) /* ranges, base and span are multiples of it */
-#define PX_HEAP_CARD_BYTES 64
+#define PX_HEAP_CARD_BYTES 128
+/* Besides, the address space from PX_HEAP_SLOT_BASE on in slots: a bit each, set when the whole slot is free. */
+#define PX_HEAP_SLOTS     512
+#define PX_HEAP_SLOT      ((size_t)64 << 30)
+#define PX_HEAP_SLOT_BASE ((uintptr_t)0x200000000000)
 #define PX_HEAP_NOT_MAPPED INTPTR_MIN /* equals PX_NOT_MAPPED of src/transport/move.h */
 
 struct px_heap;
@@ -74,6 +78,7 @@ struct px_heap_range {
 };
 struct px_heap_card {
     struct px_heap_range free[PX_HEAP_RANGES]; /* ascending, apart; length 0 = unused, at the end */
+    uint64_t slots[PX_HEAP_SLOTS / 64];
     size_t span;            /* the window this PE would like and can map local_size times */
     size_t granularity;     /* of mapping: a power of two, at least PX_HEAP_UNIT */
     uint64_t nonce;         /* random; also in the owner's control area */

@@ -57,6 +57,30 @@ static struct px_heap_range usable(uintptr_t from, uintptr_t to)
     return (struct px_heap_range){.start = from, .length = to - from};
 }
 
+/* Clear the slots that [from, to) touches. */
+void px_offer_take(uint64_t *slots, uintptr_t from, uintptr_t to)
+{
+    const uintptr_t end = PX_HEAP_SLOT_BASE + PX_HEAP_SLOTS * PX_HEAP_SLOT;
+    if (to <= from || to <= PX_HEAP_SLOT_BASE || from >= end)
+        return;
+    size_t first = from <= PX_HEAP_SLOT_BASE ? 0 : (from - PX_HEAP_SLOT_BASE) / PX_HEAP_SLOT;
+    size_t last = (to >= end ? end - 1 - PX_HEAP_SLOT_BASE : to - 1 - PX_HEAP_SLOT_BASE) / PX_HEAP_SLOT;
+    for (size_t i = first; i <= last; i++)
+        slots[i / 64] &= ~((uint64_t)1 << i % 64);
+}
+
+void px_offer_slots(FILE *maps, uintptr_t mine, size_t mine_length, uint64_t slots[PX_HEAP_SLOTS / 64])
+{
+    char line[4096 + 128];
+    memset(slots, 0xff, PX_HEAP_SLOTS / 8);
+    while (fgets(line, sizeof(line), maps)) {
+        unsigned long long from, to;
+        if (sscanf(line, "%llx-%llx", &from, &to) != 2 || (from >= mine && to <= mine + mine_length))
+            continue;
+        px_offer_take(slots, from, to);
+    }
+}
+
 size_t px_offer_ranges(FILE *maps, uintptr_t mine, size_t mine_length,
                        struct px_heap_range ranges[PX_HEAP_RANGES])
 {

@@ -57,6 +57,9 @@ size_t px_limits_address_room(size_t limit, size_t used, size_t needed);
  * many ranges. */
 size_t px_offer_ranges(FILE *maps, uintptr_t mine, size_t mine_length,
                        struct px_heap_range ranges[PX_HEAP_RANGES]);
+/* Clear the slots that [from, to) touches; the same as px_offer_ranges by slots. */
+void px_offer_take(uint64_t *slots, uintptr_t from, uintptr_t to);
+void px_offer_slots(FILE *maps, uintptr_t mine, size_t mine_length, uint64_t slots[PX_HEAP_SLOTS / 64]);
 
 /* The window to wish for: max_size if given, else by physical memory; at least size; n_pes windows
  * must fit into `room`. 0 = not even the least fits. */

@@ -13,7 +13,7 @@
 #include "src/diag/error.h"
 
 #define PX_CARD_MAX            (256 - PX_RECORD_HEADER)
-#define PX_CARD_MEMORY_BYTES   64 /* the heap's own part, opaque here */
+#define PX_CARD_MEMORY_BYTES   128 /* the heap's own part, opaque here */
 #define PX_CARD_TRANSPORTS_MAX 16
 
 struct px_card {

@@ -30,10 +30,10 @@ static int code_of(px_status status)
     }
 }
 
-#define EXIT_MEETING_S 5
+#define EXIT_MEETING_S 15
 
 /* A program that leaves without nvshmem_finalize. When all PEs do, they meet here outside the heap, so that nothing under
- * way is cut off and no network is closed under another PE; one that leaves alone goes after a few seconds, and its peers
+ * way is cut off and no network is closed under another PE; one that leaves alone goes after this limit, and its peers
  * are told that this was no crash. */
 static void at_exit(void)
 {

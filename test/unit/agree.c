@@ -208,6 +208,34 @@ static void many_pes_with_holes(void **state)
     free(cards);
 }
 
+/* Eight PEs with 200 small mappings each at random places: no large range in common, but slots are. */
+static void crowded_address_spaces_meet_in_a_slot(void **state)
+{
+    for (int round = 0; round < 100; round++) {
+        struct px_heap_card cards[8];
+        uintptr_t base;
+        size_t span;
+        for (size_t pe = 0; pe < 8; pe++) {
+            cards[pe] = ordinary();
+            memset(cards[pe].slots, 0xff, sizeof(cards[pe].slots));
+            for (int i = 0; i < 50; i++) { /* those that fall among the slots */
+                size_t taken = random_u64() % PX_HEAP_SLOTS;
+                cards[pe].slots[taken / 64] &= ~((uint64_t)1 << taken % 64);
+            }
+            memset(cards[pe].free, 0, sizeof(cards[pe].free));
+            cards[pe].free[0] = (struct px_heap_range){(4 + 2 * pe) * TIB, TIB};
+        }
+        assert_int_equal(px_heap_agree(cards, 8, GIB, &base, &span, NULL, NULL), PX_OK);
+        assert_int_equal(span, 24 * GIB);
+        size_t slot = (base - PX_HEAP_SLOT_BASE) / PX_HEAP_SLOT;
+        for (size_t pe = 0; pe < 8; pe++)
+            assert_true(cards[pe].slots[slot / 64] >> slot % 64 & 1);
+        for (size_t pe = 0; pe < 8; pe++)
+            memset(cards[pe].slots, 0, sizeof(cards[pe].slots));
+        assert_int_equal(px_heap_agree(cards, 8, GIB, &base, &span, NULL, NULL), PX_ERR_NO_MEMORY);
+    }
+}
+
 /* --- the card --- */
 
 static void a_card_survives_the_wire(void **state)
@@ -221,6 +249,7 @@ static void a_card_survives_the_wire(void **state)
             assert_int_equal(card.free[i].start, back.free[i].start);
             assert_int_equal(card.free[i].length, back.free[i].length);
         }
+        assert_memory_equal(card.slots, back.slots, sizeof(card.slots));
         assert_int_equal(card.span, back.span);
         assert_int_equal(card.granularity, back.granularity);
         assert_int_equal(card.nonce, back.nonce);
@@ -239,7 +268,7 @@ static void each_field_is_checked(void **state)
         uint8_t value;
         const char *named;
     } faults[] = {
-        {0, 2, "version"},  {1, 0x80, "flags"},  {2, 20, "granularity"}, {2, 52, "granularity"},
+        {0, 9, "version"},  {1, 0x80, "flags"},  {2, 20, "granularity"}, {2, 52, "granularity"},
         {3, 5, "number"},   {3, 1, "unused"},    {7, 0x80, "pid"},       {11, 0x80, "descriptor"},
         {23, 0xff, "span"}, {35, 0xff, "range"}, {39, 0xff, "range"},
     };
@@ -295,6 +324,7 @@ int main(void)
         cmocka_unit_test(the_largest_granularity_counts),
         cmocka_unit_test(any_answer_suits_everybody),
         cmocka_unit_test(many_pes_with_holes),
+        cmocka_unit_test(crowded_address_spaces_meet_in_a_slot),
         cmocka_unit_test(a_card_survives_the_wire),
         cmocka_unit_test(each_field_is_checked),
         cmocka_unit_test(damaged_cards_do_no_harm),

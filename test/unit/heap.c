@@ -88,7 +88,7 @@ static px_status round_trip(struct pretend *job, struct px_heap *heap, uint32_t 
     pe_check(status == PX_OK);
     pretend_barrier(job);
     for (uint32_t i = 0; i < job->n; i++) {
-        pe_check(px_heap_card_decode(job->cards[i], 64, &cards[i], error) == PX_OK);
+        pe_check(px_heap_card_decode(job->cards[i], sizeof(job->cards[i]), &cards[i], error) == PX_OK);
         peers[i] = (struct px_heap_peer){.rank = i, .card = &cards[i]};
     }
     pe_check(px_heap_agree(cards, job->n, needed, &base, &span, note, error) == PX_OK);
@@ -554,7 +554,7 @@ static void numa_job(struct pretend *job, uint32_t rank)
 {
     struct px_heap_options options = default_options(job, rank);
     struct px_heap_facts facts;
-    char policy[64];
+    char policy[PX_HEAP_CARD_BYTES];
     options.numa_node = 0;
     struct px_heap *heap = make(&options);
     pe_check(start_up(job, heap, rank, options.size, NULL) == 1);

@@ -272,6 +272,22 @@ static void an_ordinary_process_offers_two_ranges(void **state)
         assert_int_equal((ranges[i].start | ranges[i].length) % PX_HEAP_UNIT, 0);
 }
 
+static void mappings_take_the_slots_they_touch(void **state)
+{
+    static const char text[] = PROGRAM "200000000000-200000001000 rw-p 00000000 00:00 0\n"
+                                       "200ffffff000-201000001000 rw-p 00000000 00:00 0\n"
+                                       "3ffffffff000-400000001000 rw-p 00000000 00:00 0\n" LIBRARIES;
+    uint64_t slots[PX_HEAP_SLOTS / 64];
+    FILE *maps = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+    assert_non_null(maps);
+    px_offer_slots(maps, 0x200000000000, 0x1000, slots); /* the first one is mine */
+    fclose(maps);
+    assert_int_equal(slots[0], ~(uint64_t)3); /* one mapping across the border of two slots */
+    for (size_t i = 1; i < PX_HEAP_SLOTS / 64 - 1; i++)
+        assert_int_equal(slots[i], UINT64_MAX);
+    assert_int_equal(slots[PX_HEAP_SLOTS / 64 - 1], UINT64_MAX >> 1);
+}
+
 static void own_window_counts_as_free(void **state)
 {
     struct px_heap_range ranges[PX_HEAP_RANGES], again[PX_HEAP_RANGES];
@@ -331,6 +347,7 @@ int main(void)
         cmocka_unit_test(sizes_read_well),
         cmocka_unit_test(the_window_follows_memory_and_room),
         cmocka_unit_test(an_ordinary_process_offers_two_ranges),
+        cmocka_unit_test(mappings_take_the_slots_they_touch),
         cmocka_unit_test(own_window_counts_as_free),
         cmocka_unit_test(the_largest_ranges_are_kept_in_order),
         cmocka_unit_test(nonsense_gives_no_range),

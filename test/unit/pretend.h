@@ -15,12 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define PRETEND_CARD_BYTES 128
+
 #define PRETEND_MAX 8
 
 struct pretend {
     uint32_t n;
     _Atomic uint32_t arrived, generation, failed, anything;
-    uint8_t cards[PRETEND_MAX][64];
+    uint8_t cards[PRETEND_MAX][PRETEND_CARD_BYTES]; /* what the test exchanges, at most */
     _Atomic int32_t status[PRETEND_MAX];
     _Atomic uint64_t values[PRETEND_MAX];
 };
