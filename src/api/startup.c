@@ -323,22 +323,6 @@ static px_status no_common_transport(const struct px_startup *startup, struct px
         startup->refused[0] ? "; refused here: " : "", startup->refused);
 }
 
-/* Threads start where their creator may run: the transport's helpers get their processors so, and this thread gets its
- * own back. */
-static px_status open_near_nic(struct px_startup *startup, const struct px_transport_ops *ops,
-                               struct px_verdict *verdict, struct px_error *error)
-{
-    struct px_topology_cpus own;
-    bool bound = !px_topology_cpus_empty(&startup->place.helpers) &&
-                 px_topology_own_cpus(&own, NULL) == PX_OK &&
-                 px_topology_bind_thread(&startup->place.helpers, NULL) == PX_OK;
-    px_status status = ops->open(&startup->setup, &px_peers.remote_self, verdict->address,
-                                 &verdict->address_length, error);
-    if (bound)
-        (void)px_topology_bind_thread(&own, NULL); /* these were allowed a moment ago */
-    return status;
-}
-
 /* The first transport of the list that works everywhere: the same on all PEs, as all see the same cards. */
 static px_status open_transport(struct px_startup *startup, struct px_verdict *verdict,
                                 struct px_error *error)
@@ -351,7 +335,8 @@ static px_status open_transport(struct px_startup *startup, struct px_verdict *v
     const struct px_transport_ops *ops = px_transports[__builtin_ctz(common)];
     px_heap_facts(px_world.heap, &px_world.memory);
     transport_setup(startup, &startup->setup);
-    px_status status = open_near_nic(startup, ops, verdict, error);
+    px_status status = ops->open(&startup->setup, &px_peers.remote_self, verdict->address,
+                                 &verdict->address_length, error);
     if (status != PX_OK)
         return px_error_context(error, "opening transport %s", ops->name);
     px_peers.remote = ops;
@@ -487,6 +472,14 @@ fail:
     return NULL;
 }
 
+/* Threads start where their creator may run: while the transport is opened and connected this thread is where the
+ * helpers belong. False: nothing was changed. */
+static bool go_near_nic(const struct px_place *place, struct px_topology_cpus *own)
+{
+    return !px_topology_cpus_empty(&place->helpers) && px_topology_own_cpus(own, NULL) == PX_OK &&
+           px_topology_bind_thread(&place->helpers, NULL) == PX_OK;
+}
+
 px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_error *error)
 {
     struct px_startup *startup = begin(heap_bytes, error);
@@ -495,6 +488,8 @@ px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_er
     px_peers.remote = &px_transport_none;
     if (startup->want_remote && mine->status == PX_OK)
         (void)px_place_find(&startup->place, mine); /* told to the others when it failed */
+    struct px_topology_cpus own;
+    bool moved = go_near_nic(&startup->place, &own);
     px_status status = PX_ERR_UNREACHABLE;
     for (int round = 0; status == PX_ERR_UNREACHABLE && round < ROUNDS; round++) {
         if (mine->status == PX_ERR_UNREACHABLE)
@@ -505,6 +500,8 @@ px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_er
         px_heap_facts(px_world.heap, &px_world.memory);
         status = connect_transport(startup, error);
     }
+    if (moved)
+        (void)px_topology_bind_thread(&own, NULL); /* these were allowed a moment ago */
     if (status != PX_OK)
         px_startup_forget();
     return status;
