@@ -175,6 +175,8 @@ static void no_finalize(void)
 {
     start();
     int *word = nvshmem_calloc(1, sizeof(*word));
+    nvshmem_int_p(word, me, (me + 1) % n);
+    nvshmem_barrier_all(); /* the PEs have talked to each other before */
     nvshmem_int_put_nbi(word, &me, 1, (me + 1) % n);
     exit(0);
 }
