@@ -24,7 +24,7 @@
 #define LENGTH_BYTES 4   /* in front of the first piece */
 
 static struct {
-    void *library;
+    void *opened;
     bool connected, stuck;
     pid_t owner;
     int rank, size;
@@ -51,7 +51,7 @@ static px_status open_library(struct px_error *error)
         {"PMI2_KVS_Put", &pmi2.put},       {"PMI2_KVS_Get", &pmi2.get},
         {"PMI2_KVS_Fence", &pmi2.fence},
     };
-    if (pmi2.library)
+    if (pmi2.opened)
         return PX_OK;
     void *library = dlopen("libpmi2.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -68,7 +68,7 @@ static px_status open_library(struct px_error *error)
         }
         memcpy(symbols[i].function, &address, sizeof(address));
     }
-    pmi2.library = library;
+    pmi2.opened = library;
     return PX_OK;
 }
 
