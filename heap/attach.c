@@ -138,21 +138,30 @@ static px_status attach_direct(struct px_heap *heap, const struct px_heap_peer *
     return first;
 }
 
-static px_status attach_passed(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
-                               const struct confirm *confirm, struct px_error *error)
+/* What passing over sockets wants to know of the other PEs of the node, in their order; NULL without memory. */
+static struct px_share_peer *others(const struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
+                                    uint32_t *count)
 {
     struct px_share_peer *passed = calloc(n, sizeof(*passed));
-    struct px_error cause = PX_ERROR_INIT;
-    uint32_t n_passed = 0;
-    px_status first = PX_OK;
-    if (!passed)
-        return px_error_errno(error, ENOMEM, "books for receiving descriptors");
-    for (uint32_t i = 0; i < n; i++)
+    *count = 0;
+    for (uint32_t i = 0; passed && i < n; i++)
         if (peers[i].rank != heap->options.rank)
-            passed[n_passed++] = (struct px_share_peer){.rank = peers[i].rank,
+            passed[(*count)++] = (struct px_share_peer){.rank = peers[i].rank,
                                                         .nonce = peers[i].card->nonce,
                                                         .tag = peers[i].card->tag,
                                                         .fd = -1};
+    return passed;
+}
+
+static px_status attach_passed(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
+                               const struct confirm *confirm, struct px_error *error)
+{
+    struct px_error cause = PX_ERROR_INIT;
+    uint32_t n_passed;
+    struct px_share_peer *passed = others(heap, peers, n, &n_passed);
+    px_status first = PX_OK;
+    if (!passed)
+        return px_error_errno(error, ENOMEM, "books for receiving descriptors");
     px_status status = px_share_pass(heap->share, heap->ops->descriptor(heap->memory), passed,
                                      n_passed, heap->options.timeout_s, &cause);
     keep_first(status, &cause, &first, error);
@@ -210,16 +219,10 @@ static px_status fetch_direct(const struct px_heap *heap, const struct px_heap_p
 static px_status fetch_passed(struct px_heap *heap, const struct px_heap_peer *peers, uint32_t n,
                               int mine, int *fds, struct px_error *error)
 {
-    struct px_share_peer *passed = calloc(n, sizeof(*passed));
-    uint32_t n_passed = 0;
+    uint32_t n_passed;
+    struct px_share_peer *passed = others(heap, peers, n, &n_passed);
     if (!passed)
         return px_error_errno(error, ENOMEM, "books for receiving descriptors");
-    for (uint32_t i = 0; i < n; i++)
-        if (peers[i].rank != heap->options.rank)
-            passed[n_passed++] = (struct px_share_peer){.rank = peers[i].rank,
-                                                        .nonce = peers[i].card->nonce,
-                                                        .tag = peers[i].card->tag,
-                                                        .fd = -1};
     px_status status =
         px_share_pass(heap->share, mine, passed, n_passed, heap->options.timeout_s, error);
     for (uint32_t i = 0, j = 0; i < n; i++)

@@ -178,8 +178,7 @@ static int init_with_comm(const nvshmemx_init_attr_t *attr)
     /* The version is not asked for: the field has the same place in all layouts, and programs leave the rest unset. */
     if (px_mpi_open(attr->mpi_comm, &mpi, &error) != PX_OK)
         return px_start_failed(init_call, &error);
-    return px_start_with(&(struct px_start){.thread_level = NVSHMEM_THREAD_MULTIPLE,
-                                            .members = mpi_members,
+    return px_start_with(&(struct px_start){.members = mpi_members,
                                             .nested = mpi_nested,
                                             .arg = &mpi},
                          init_call);
@@ -337,8 +336,7 @@ static int init_with_id(const nvshmemx_init_attr_t *attr)
     struct px_error error = PX_ERROR_INIT;
     if (read_place(attr, &place, &error) != PX_OK)
         return px_start_failed(init_call, &error);
-    return px_start_with(&(struct px_start){.thread_level = NVSHMEM_THREAD_MULTIPLE,
-                                            .members = id_members,
+    return px_start_with(&(struct px_start){.members = id_members,
                                             .nested = id_nested,
                                             .arg = &place},
                          init_call);
@@ -384,7 +382,7 @@ int px_api_init_attr(unsigned int flags, nvshmemx_init_attr_t *attr)
         return init_with_comm(attr);
     if (flags == NVSHMEMX_INIT_WITH_UNIQUEID)
         return init_with_id(attr);
-    return px_start_with(&(struct px_start){.thread_level = NVSHMEM_THREAD_MULTIPLE}, init_call);
+    return px_start_with(&(struct px_start){.members = NULL}, init_call);
 }
 
 int px_api_hostlib_init_attr(unsigned int flags, nvshmemx_init_attr_t *attr)

@@ -105,7 +105,7 @@ static int init(const struct px_start *how, const char *call, bool fatal)
 
 void px_api_init(void)
 {
-    (void)init(&(struct px_start){.thread_level = NVSHMEM_THREAD_MULTIPLE}, "nvshmem_init", true);
+    (void)init(&(struct px_start){.members = NULL}, "nvshmem_init", true);
 }
 
 int px_api_init_thread(int requested, int *provided)
@@ -118,7 +118,7 @@ int px_api_init_thread(int requested, int *provided)
                             requested);
         return NVSHMEMX_ERROR_INVALID_VALUE;
     }
-    int code = init(&(struct px_start){.thread_level = requested}, "nvshmem_init_thread", false);
+    int code = init(&(struct px_start){.members = NULL}, "nvshmem_init_thread", false);
     if (code == NVSHMEMX_SUCCESS && provided)
         *provided = NVSHMEM_THREAD_MULTIPLE; /* every call may come from any thread */
     return code;

@@ -321,7 +321,6 @@ px_status px_world_start(const struct px_start *start, struct px_error *error)
         goto undo_teams;
     if (watch_peers(error) != PX_OK)
         goto undo_teams;
-    px_world.thread_level = start->thread_level;
     atomic_store(&px_world.control->state, PX_PE_READY);
     px_gate = px_world.env.check || px_world.env.enable_error_checks ? PX_GATE_CHECK : 0;
     px_world.life = PX_LIFE_UP;

@@ -24,7 +24,6 @@ enum px_life { PX_LIFE_NEW, PX_LIFE_UP, PX_LIFE_FINALIZED, PX_LIFE_FAILED };
 struct px_world {
     enum px_life life;
     unsigned inits;   /* init calls without their finalise */
-    int thread_level; /* what the first init asked for */
     struct px_env env;
     struct px_boot *boot;
     const struct px_boot_facts *facts;
@@ -54,7 +53,6 @@ struct px_members {
 
 /* Who takes part, and how. */
 struct px_start {
-    int thread_level;
     /* Finds the PEs once the launcher is joined; NULL: they are the launcher's. Also called, with NULL for `boot` and the
      * reason in `error`, where it could not be joined, so that the other PEs can be told. */
     px_status (*members)(void *arg, struct px_boot *boot, struct px_members *members, struct px_error *error);
