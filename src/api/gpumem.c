@@ -89,14 +89,14 @@ px_status px_gpumem_choose(struct px_error *error)
 
 size_t px_gpumem_front_bytes(void)
 {
-    return PX_GPU_CONTROL_BYTES;
+    return PX_GPU_ALIGN + PX_GPU_CONTROL_BYTES;
 }
 
 void px_gpumem_heap_options(struct px_heap_options *options)
 {
     size_t total = 0, unused;
     options->data_elsewhere = true;
-    options->front_bytes = PX_GPU_CONTROL_BYTES;
+    options->front_bytes = px_gpumem_front_bytes();
     options->granularity = px_gpu_window_granularity();
     if (!options->max_size && px_gpu_memory(&unused, &total, NULL) == PX_OK)
         options->max_size = total > options->size ? total : options->size;
@@ -120,9 +120,10 @@ px_status px_gpumem_place(const struct px_heap_card *cards, uint32_t n_pes, stru
     size_t room;
     px_heap_facts(px_world.heap, &facts);
     size_t granularity = px_heap_granularity(cards, n_pes);
-    size_t start = px_heap_data_start(px_world.heap, granularity);
+    uintptr_t start = facts.base + px_heap_data_start(px_world.heap, granularity);
+    start = (start + PX_GPU_ALIGN - 1) / PX_GPU_ALIGN * PX_GPU_ALIGN;
     const struct px_gpu_place place = {
-        .start = facts.base + start, .span = facts.span - start, .granularity = granularity};
+        .start = start, .span = facts.base + facts.span - start, .granularity = granularity};
     px_status status = px_gpu_window_place(&place, &data, &room, error);
     if (status == PX_ERR_UNREACHABLE)
         px_heap_avoid(px_world.heap);

@@ -15,6 +15,9 @@
 
 #if PX_HAVE_CUDA
 #define PX_GPU_CHUNKS 1024
+/* CUDA grants a wish for an address only where it is a multiple of something larger than the
+ * granularity of its chunks: 32 or 64 MiB were seen. */
+#define PX_GPU_ALIGN ((size_t)512 << 20)
 
 /* What a PE tells its peers of the node, in its host control area. */
 struct px_gpu_card {

@@ -320,6 +320,8 @@ static CUresult address_reserve(CUdeviceptr *pointer, size_t bytes, size_t align
     static bool refused;
     bool refuse = planned("address") || (planned("address-once") && !refused);
     void *got = MAP_FAILED;
+    if (wish % (32 * MEBI)) /* as real drivers do */
+        refuse = true;
     if (wish && !refuse)
         got = reserve(wish, bytes, MAP_FIXED_NOREPLACE);
     refused |= wish != 0;
