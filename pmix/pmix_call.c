@@ -15,6 +15,7 @@
 #define FIND_MARKS_S 2   /* how long the missing are asked for */
 
 struct answer {
+    struct answer *next, **to_me; /* among the abandoned */
     pthread_mutex_t lock;
     pthread_cond_t came;
     bool done, abandoned, is_fence;
@@ -28,6 +29,32 @@ struct answer {
 };
 
 static _Atomic unsigned pending_fences;
+
+/* Answers that nobody waits for and that PMIx still owes: some of them never come. */
+static struct {
+    pthread_mutex_t lock;
+    struct answer *first;
+} abandoned = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void abandon(struct answer *answer)
+{
+    pthread_mutex_lock(&abandoned.lock);
+    answer->to_me = &abandoned.first;
+    answer->next = abandoned.first;
+    if (answer->next)
+        answer->next->to_me = &answer->next;
+    abandoned.first = answer;
+    pthread_mutex_unlock(&abandoned.lock);
+}
+
+static void take_back(struct answer *answer)
+{
+    pthread_mutex_lock(&abandoned.lock);
+    *answer->to_me = answer->next;
+    if (answer->next)
+        answer->next->to_me = answer->to_me;
+    pthread_mutex_unlock(&abandoned.lock);
+}
 
 static struct answer *answer_new(void)
 {
@@ -55,10 +82,11 @@ static void answer_give(struct answer *answer, pmix_status_t status)
     pthread_mutex_lock(&answer->lock);
     answer->status = status;
     answer->done = true;
-    bool abandoned = answer->abandoned;
+    bool unwanted = answer->abandoned;
     pthread_cond_signal(&answer->came);
     pthread_mutex_unlock(&answer->lock);
-    if (abandoned) {
+    if (unwanted) {
+        take_back(answer);
         if (answer->is_fence)
             atomic_fetch_sub(&pending_fences, 1);
         answer_free(answer);
@@ -105,6 +133,8 @@ static void answer_drop(struct answer *answer)
     pthread_mutex_lock(&answer->lock);
     bool done = answer->done;
     answer->abandoned = true;
+    if (!done)
+        abandon(answer);
     if (!done && answer->is_fence)
         atomic_fetch_add(&pending_fences, 1);
     pthread_mutex_unlock(&answer->lock);
