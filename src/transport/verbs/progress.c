@@ -97,18 +97,22 @@ static void serve(struct px_verbs *self)
     }
 }
 
-/* Arm, then look once more: what came in between raises no event. */
+/* Arm, then look once more: what came in between raises no event. Arming is a system call, in which this thread may
+ * lose its processor: not with the lock held. */
 static void arm(struct px_verbs *self)
 {
-    px_verbs_lock(self);
-    do {
+    bool any = true;
+    while (any) {
         int code = ibv_req_notify_cq(self->receive_cq, 1);
         if (!code)
             code = ibv_req_notify_cq(self->datagram_cq, 0);
         if (code)
             px_fatal(1, "verbs: asking %s for events: %s", self->nics[0].name, strerror(code));
-    } while (px_verbs_poll_receives(self) || px_verbs_poll_datagrams(self));
-    px_verbs_unlock(self);
+        px_verbs_lock(self);
+        any = px_verbs_poll_receives(self);
+        any |= px_verbs_poll_datagrams(self);
+        px_verbs_unlock(self);
+    }
 }
 
 static void device_event(struct px_verbs *self, struct px_verbs_nic *nic)

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "src/transport/verbs/private.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "src/diag/log.h"
@@ -120,8 +121,10 @@ static void verbs_drop_memory(void *arg, size_t offset)
 static void verbs_progress(void *arg)
 {
     struct px_verbs *self = arg;
-    if (!px_verbs_try_lock(self))
-        return; /* somebody else is at it */
+    if (!px_verbs_try_lock(self)) {
+        sched_yield(); /* somebody else is at it, and may need this processor to get on */
+        return;
+    }
     px_verbs_poll(self);
     px_verbs_unlock(self);
 }
