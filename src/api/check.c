@@ -50,8 +50,11 @@ static void check_range(const char *call, const char *argument, const void *addr
     struct px_block block;
     px_heap_where(px_world.heap, address, &where);
     size_t offset = (uintptr_t)address - px_world.memory.data;
-    if (where.kind != PX_HEAP_MINE ||
-        !px_alloc_find(px_heap_allocator(px_world.heap), offset, &block))
+    pthread_rwlock_rdlock(&px_world.books);
+    bool found = where.kind == PX_HEAP_MINE &&
+                 px_alloc_find(px_heap_allocator(px_world.heap), offset, &block);
+    pthread_rwlock_unlock(&px_world.books);
+    if (!found)
         not_symmetric(call, argument, address);
     size_t inside = offset - block.offset;
     if (inside > block.asked || bytes > block.asked - inside)

@@ -66,8 +66,11 @@ static void describe_mine(size_t offset, char *text, size_t size)
     const struct px_alloc *alloc = px_heap_allocator(px_world.heap);
     const struct px_heap_facts *memory = &px_world.memory;
     struct px_block block;
+    pthread_rwlock_rdlock(&px_world.books);
     bool live = px_alloc_find(alloc, offset, &block);
-    if (live || px_alloc_find_freed(alloc, offset, &block))
+    bool known = live || px_alloc_find_freed(alloc, offset, &block);
+    pthread_rwlock_unlock(&px_world.books);
+    if (known)
         snprintf(text, size, "it lies %zu bytes into allocation %" PRIu64 ", %zu bytes at %p%s",
                  offset - block.offset, block.serial, block.asked,
                  px_heap_address(memory, block.offset), live ? "" : ", which was freed");

@@ -16,6 +16,31 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one collective allocation at a time */
 
+/* Each single change of the allocator's books, so that other threads' argument checks may read them at any time. Never
+ * held while PEs meet: a thread that waits for it could be what another PE waits for. */
+static px_status book(struct px_alloc *alloc, size_t bytes, size_t alignment, struct px_block *block)
+{
+    pthread_rwlock_wrlock(&px_world.books);
+    px_status status = px_alloc_malloc(alloc, bytes, alignment, block);
+    pthread_rwlock_unlock(&px_world.books);
+    return status;
+}
+
+static void unbook(size_t offset)
+{
+    pthread_rwlock_wrlock(&px_world.books);
+    (void)px_alloc_free(px_heap_allocator(px_world.heap), offset); /* it exists: the caller found it */
+    pthread_rwlock_unlock(&px_world.books);
+}
+
+static px_status rebook(size_t offset, size_t bytes, struct px_block *block)
+{
+    pthread_rwlock_wrlock(&px_world.books);
+    px_status status = px_alloc_resize(px_heap_allocator(px_world.heap), offset, bytes, block);
+    pthread_rwlock_unlock(&px_world.books);
+    return status;
+}
+
 static size_t round_up(size_t bytes, size_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
@@ -51,7 +76,9 @@ static void report_full(const char *call, size_t bytes, size_t alignment, const 
 static void adopt_growth(size_t old_size, size_t new_size)
 {
     struct px_error error = PX_ERROR_INIT;
+    pthread_rwlock_wrlock(&px_world.books);
     px_status status = px_alloc_extend(px_heap_allocator(px_world.heap), new_size);
+    pthread_rwlock_unlock(&px_world.books);
     if (status != PX_OK)
         px_fatal(1, "growing the heap: no host memory for its books");
     if (px_peers.any_remote &&
@@ -91,10 +118,10 @@ static bool allocate(size_t bytes, size_t alignment, const struct px_call *call,
 {
     char cause[256];
     struct px_alloc *alloc = px_heap_allocator(px_world.heap);
-    if (px_alloc_malloc(alloc, bytes, alignment, block) == PX_OK)
+    if (book(alloc, bytes, alignment, block) == PX_OK)
         return true;
     if (grow(bytes, alignment, call, cause, sizeof(cause)) &&
-        px_alloc_malloc(alloc, bytes, alignment, block) == PX_OK)
+        book(alloc, bytes, alignment, block) == PX_OK)
         return true;
     report_full(call->name, bytes, alignment, cause);
     return false;
@@ -193,7 +220,7 @@ static void free_and_meet(void *ptr, const struct px_call *call)
     pthread_mutex_lock(&lock);
     px_barrier(px_team_world(), call);
     if (find_block(call->name, ptr, &block))
-        (void)px_alloc_free(px_heap_allocator(px_world.heap), block.offset); /* just found */
+        unbook(block.offset);
     pthread_mutex_unlock(&lock);
 }
 
@@ -217,7 +244,7 @@ static void *move_block(const struct px_block *old, size_t size, const struct px
         return NULL;
     size_t keep = old->asked < size ? old->asked : size;
     px_get(px_peers.my_pe, address_of(block.offset), address_of(old->offset), keep);
-    (void)px_alloc_free(px_heap_allocator(px_world.heap), old->offset); /* it exists */
+    unbook(old->offset);
     return address_of(block.offset);
 }
 
@@ -236,7 +263,7 @@ void *px_api_realloc(void *ptr, size_t size)
     pthread_mutex_lock(&lock);
     px_barrier(px_team_world(), &call); /* what was under way to the old block has arrived */
     if (find_block(call.name, ptr, &old)) {
-        if (px_alloc_resize(px_heap_allocator(px_world.heap), old.offset, size, &resized) == PX_OK)
+        if (rebook(old.offset, size, &resized) == PX_OK)
             result = ptr;
         else
             result = move_block(&old, size, &call);
@@ -248,7 +275,9 @@ void *px_api_realloc(void *ptr, size_t size)
 
 static px_status reset_pool(size_t size, struct px_error *error)
 {
+    pthread_rwlock_wrlock(&px_world.books);
     px_status status = px_heap_reset(px_world.heap, size, error);
+    pthread_rwlock_unlock(&px_world.books);
     return px_on_gpu && status == PX_OK ? px_gpumem_reset(size, error) : status;
 }
 

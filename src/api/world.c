@@ -20,7 +20,8 @@
 #define NS_PER_S 1000000000ull
 
 unsigned px_gate = PX_GATE_DOWN;
-struct px_world px_world = {.setup_lock = PTHREAD_MUTEX_INITIALIZER};
+struct px_world px_world = {.setup_lock = PTHREAD_MUTEX_INITIALIZER,
+                            .books = PTHREAD_RWLOCK_INITIALIZER};
 
 static const char *boot_backend(const struct px_env *env)
 {

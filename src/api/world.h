@@ -40,6 +40,7 @@ struct px_world {
     int first_error;            /* for nvshmem_error_check; 0 = none */
     char first_error_text[512];
     pthread_mutex_t setup_lock; /* init, finalise */
+    pthread_rwlock_t books;     /* of the allocator: memory.c writes, argument checks of all threads read */
 };
 extern struct px_world px_world;
 

@@ -21,7 +21,7 @@
 #define ROUNDS 300
 
 unsigned px_gate;
-struct px_world px_world = {.life = PX_LIFE_UP};
+struct px_world px_world = {.life = PX_LIFE_UP, .books = PTHREAD_RWLOCK_INITIALIZER};
 
 static bool all_mapped;
 

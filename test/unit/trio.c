@@ -17,7 +17,7 @@
 #define HELD_MAX 4096
 
 unsigned px_gate;
-struct px_world px_world = {.life = PX_LIFE_UP};
+struct px_world px_world = {.life = PX_LIFE_UP, .books = PTHREAD_RWLOCK_INITIALIZER};
 
 char *trio_base;
 static intptr_t delta[TRIO_PES];
