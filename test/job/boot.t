@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # How start-up fails: the message names the cause, there is one of it, and the job ends by itself. test/job/boot is the
 # bootstrap alone; -m PE never opens it, -s PE skips its second meeting, -k PE is killed, -A PE aborts.
-[ -z "$no_cluster" ] || skip_all "$no_cluster"
+need_cluster
 either_works_or_warns() { exited_with 0 || warns "$1"; }
 
 job srun --mpi=none -N2 -n4 -- boot
@@ -26,11 +26,6 @@ check "by one message" count 1 'pxshmem:' "$err"
 limit=40 job srun -N2 -n4 -- boot -t 3 -s 1
 check "a PE that is elsewhere is told from one that never came" count 1 'missing: PE 1 on node[0-9] \(pid [0-9]+ boot, sleeping\)' "$err"
 check "and ends the job" failed
-limit=40 job pmi2 -N2 -n4 -- boot -t 3 -m 2
-check "PMI-2: a PE that never comes is named" count 1 'missing: PE 2 on node[0-9] \(pid [0-9]+ boot, sleeping, has not called init\)' "$err"
-check "PMI-2: and ends the job" failed
-limit=40 job pmi2 -N2 -n4 -- boot -t 3 -s 1
-check "PMI-2: so is one that is elsewhere" count 1 'missing: PE 1 on node[0-9] \(pid [0-9]+ boot, sleeping\)' "$err"
 limit=40 job mpirun -n 3 -- boot -t 3 -m 1
 check "mpirun: a PE that never comes is named" count 1 'missing: PE 1 on .*has not called init' "$err"
 check "mpirun: and ends the job" failed
@@ -48,9 +43,6 @@ check "and is named, with the remedy" warns 'pxshmem:.*cannot be reached from he
 
 job srun -N2 -n4 -- boot -A 1
 check "abort ends the job with the status given" exited_with 7
-job pmi2 -N2 -n4 -- boot -A 1
-check "PMI-2: abort ends the job" failed
-check "PMI-2: and the PE keeps its status" warns 'task 1: Exited with exit code 7'
 job mpirun -n 3 -- boot -A 1
 # Open MPI 4.1's mpirun now and then crashes in its own PMIx_server_finalize after the job has been ended
 exited_or_mpirun_crashed() { exited_with "$1" || { exited_with 139 && warns 'PMIx_server_finalize'; }; }
@@ -64,9 +56,6 @@ check "each with all its PEs" count 3 '^1\.\.' "$out"
 # the shared-memory store of PMIx 4.2's server breaks now and then when its clients come back
 job srun -N2 -n4 -- sh -c "$boot && $boot && $boot"
 check "or the message says why they may not" either_works_or_warns 'another program ran before in this job step'
-job pmi2 -N2 -n4 -- sh -c "$boot && $boot"
-check "PMI-2: a second program" failed
-check "PMI-2: says why it cannot start" count 2 'PMI-2 serves one program per job step' "$err"
 
 PMIX_MCA_psec=nosuch job srun -N1 -n2 -- boot
 check "an unknown security component ends the job" failed

@@ -9,7 +9,8 @@
 #   job_start / job_wait               the same in two halves, to do something to a running job
 #   check DESCRIPTION COMMAND...       one test, passed when COMMAND succeeds; a failure shows the job
 #   skip_all REASON                    for a story that cannot run here
-#   need_cluster, need_network         skip the story where there is none
+#   need_cluster, need LAUNCHER, need_network   skip the story where there is none
+#   $(four_pes)                        a launcher: on two nodes where this build can
 #
 # COMMAND: exited_with N, failed (by itself), hung (ended by the limit), says REGEX (stdout), warns
 # REGEX (stderr), silent (no stderr), count N REGEX FILE, at_most N REGEX FILE, not COMMAND, any
@@ -38,7 +39,10 @@ cluster_reason() { # prints why there is no Slurm cluster; nothing when there ca
 
 launcher_reason() { # LAUNCHER: prints why it cannot be used here
   case $1 in
-    srun | pmi2) echo "$no_cluster" ;;
+    srun) echo "$no_cluster" ;;
+    pmi2)
+      if [ -n "$no_cluster" ]; then echo "$no_cluster"
+      else grep -Eq '^#define PX_HAVE_PMI2 1' config.h || echo "built without libpmi2"; fi ;;
     salloc) if [ -n "$no_cluster" ]; then echo "$no_cluster"; else launcher_reason mpirun; fi ;;
     mpirun) command -v mpirun >/dev/null || echo "no mpirun (Debian: openmpi-bin)" ;;
     pmix5) { "$pmix5" lib >/dev/null; } 2>&1 ;;
@@ -49,6 +53,11 @@ launcher_reason() { # LAUNCHER: prints why it cannot be used here
 
 network_reason() { # prints why PEs that share no memory cannot talk in this build
   grep -Eq '^#define PX_HAVE_(LIBFABRIC|LIBIBVERBS) 1' config.h || echo "built without a network library"
+}
+
+# Four PEs on as many nodes as this build lets them talk from: for what is the same on one node and on several.
+four_pes() {
+  if [ -z "$(network_reason)" ]; then echo srun -N2 -n4; else echo srun -N1 -n4; fi
 }
 
 # One cluster serves all jobs of a build directory; its name comes from there, so the next run finds
@@ -158,7 +167,13 @@ skip_all() { # REASON: ends the story
   exit 0
 }
 
-need_cluster() { [ -z "$no_cluster" ] || skip_all "$no_cluster"; }
+need() { # LAUNCHER
+  local reason
+  reason=$(launcher_reason "$1")
+  [ -z "$reason" ] || skip_all "$reason"
+}
+
+need_cluster() { need srun; }
 
 need_network() {
   local reason

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What users are told when a program is wrong: one message that names call, cause and remedy, and never a crash or a hang.
 
-two_nodes=(srun -N2 -n4)
+read -ra four_pes <<<"$(four_pes)"
 limit=30
+remote=NVSHMEM_DISABLE_P2P=1
+[ -z "$(network_reason)" ] || remote=
 
 job alone -- misuse early_put
 check "a put before init is refused" exited_with 1
@@ -17,11 +19,11 @@ check "asking for the PE number before init is reported" warns 'nvshmem_my_pe: c
 check "and answered with -1" says 'my_pe -1, n_pes -1'
 job alone -- misuse late_put
 check "a put after finalise is refused by name" warns 'nvshmem_int_p: called after nvshmem_finalize'
-job "${two_nodes[@]}" -- misuse extra_finalize
+job "${four_pes[@]}" -- misuse extra_finalize
 check "one finalise too many is ignored" exited_with 0
 check "with a message" warns 'nvshmem_finalize: called without nvshmem_init'
 
-job "${two_nodes[@]}" -- misuse free_unknown
+job "${four_pes[@]}" -- misuse free_unknown
 check "freeing what was not allocated is survived" exited_with 0
 check "and told with the address" warns 'nvshmem_free: 0x1234 was not allocated by nvshmem_malloc: it is no mapped memory, not symmetric memory'
 check "also inside a block" warns 'nvshmem_free: 0x[0-9a-f]+ was not allocated.*4 bytes into allocation 1, 1000 bytes'
@@ -29,21 +31,21 @@ check "also freed before" warns 'nvshmem_free: 0x[0-9a-f]+ was not allocated.*wh
 check "and kept for error_check" says 'error_check [1-9]'
 check "at most one line of a cause on a node" at_most 2 'not symmetric memory' "$err"
 
-for variant in "" NVSHMEM_DISABLE_P2P=1; do
+for variant in "" ${remote:+"$remote"}; do
   for case in differing_size differing_free missing_free; do
     # shellcheck disable=SC2086 # the variant may be nothing
-    (export $variant; job "${two_nodes[@]}" -- misuse $case
+    (export $variant; job "${four_pes[@]}" -- misuse $case
     check "$case $variant ends the job" failed
     check "$case $variant names the PEs" warns 'PE 1'
     check "$case $variant names the call" warns 'nvshmem_(malloc|free)')
   done
 done
-NVSHMEM_HANG_TIMEOUT=2 limit=8 job "${two_nodes[@]}" -- misuse lonely_malloc
+NVSHMEM_HANG_TIMEOUT=2 limit=8 job "${four_pes[@]}" -- misuse lonely_malloc
 check "a lonely malloc is reported" warns 'nvshmem_malloc has waited'
 check "with who is in it" warns 'PE 3 .*in nvshmem_malloc'
 check "and where the others are" warns 'PE 0-2: in no collective'
 
-NVSHMEM_CHECK=1 job "${two_nodes[@]}" -- misuse private_memory
+NVSHMEM_CHECK=1 job "${four_pes[@]}" -- misuse private_memory
 check "private memory as a remote address is refused with checks on" failed
 check "by name, with what it is" warns 'nvshmem_int_p: .*not symmetric memory'
 job alone -- misuse late_free

@@ -3,13 +3,13 @@
 # Start-up that goes wrong: missing PEs, wrong launchers, wrong settings, too little memory.
 
 limit=30
-two_nodes=(srun -N2 -n4)
+read -ra four_pes <<<"$(four_pes)"
 
-NVSHMEM_BOOTSTRAP_TIMEOUT=3 job "${two_nodes[@]}" -- misuse sleeper
+NVSHMEM_BOOTSTRAP_TIMEOUT=3 job "${four_pes[@]}" -- misuse sleeper
 check "a PE that never calls init ends the job" failed
 check "it is named with its node" warns 'PE 1.*node[0-9]'
 check "in at most one line a node" at_most 2 'pxshmem: .*missing' "$err"
-NVSHMEM_BOOTSTRAP_TIMEOUT=3 job "${two_nodes[@]}" -- misuse quitter
+NVSHMEM_BOOTSTRAP_TIMEOUT=3 job "${four_pes[@]}" -- misuse quitter
 check "a PE that leaves before init ends the job" failed
 
 job srun --mpi=none -N2 -n4 -- misuse exit_with_7
@@ -19,38 +19,39 @@ NVSHMEM_ALLOW_SINGLETON=1 job srun --mpi=none -N1 -n2 -- misuse extra_finalize
 check "unless it is asked for" exited_with 0
 
 for value in nonsense 1GiB -1 0 1e3 20kk 9223372036854775808; do
-  NVSHMEM_SYMMETRIC_SIZE=$value job "${two_nodes[@]}" -- misuse extra_finalize
+  NVSHMEM_SYMMETRIC_SIZE=$value job "${four_pes[@]}" -- misuse extra_finalize
   check "NVSHMEM_SYMMETRIC_SIZE=$value ends the job" failed
   check "by name with the accepted forms" warns "NVSHMEM_SYMMETRIC_SIZE is \"$value\"; it must be bytes, with an optional suffix"
   check "once a node" at_most 2 'NVSHMEM_SYMMETRIC_SIZE is' "$err"
 done
-NVSHMEM_SYMMETRIC_SIZE=64M NVSHMEM_SYMMETRIC_SIZE_MB=32 job "${two_nodes[@]}" -- misuse extra_finalize
+NVSHMEM_SYMMETRIC_SIZE=64M NVSHMEM_SYMMETRIC_SIZE_MB=32 job "${four_pes[@]}" -- misuse extra_finalize
 check "two sizes: the bytes one wins, with one notice a node" at_most 2 'both set' "$err"
 check "and the job runs" exited_with 0
-NVSHMEM_SYMETRIC_SIZE=1G job "${two_nodes[@]}" -- misuse extra_finalize
+NVSHMEM_SYMETRIC_SIZE=1G job "${four_pes[@]}" -- misuse extra_finalize
 check "a misspelt variable gets the right name" warns 'did you mean NVSHMEM_SYMMETRIC_SIZE'
 check "once a node" at_most 2 'did you mean' "$err"
 
-NVSHMEM_SYMMETRIC_SIZE=8T job "${two_nodes[@]}" -- misuse extra_finalize
+NVSHMEM_SYMMETRIC_SIZE=8T job "${four_pes[@]}" -- misuse extra_finalize
 check "a pool larger than the memory ends the job" failed
 check "with both numbers and the variable" warns 'NVSHMEM_SYMMETRIC_SIZE'
-NVSHMEM_SYMMETRIC_SIZE=8T job "${two_nodes[@]}" -- misuse init_attr
+NVSHMEM_SYMMETRIC_SIZE=8T job "${four_pes[@]}" -- misuse init_attr
 check "init_attr returns a code instead" says 'init_attr [1-9][0-9]*: .*NVSHMEM_SYMMETRIC_SIZE'
 check "and may be called again" says 'again 0'
 
-job "${two_nodes[@]}" -- misuse too_much
+job "${four_pes[@]}" -- misuse too_much
 check "an allocation that cannot fit is NULL on every PE" count 4 'PE [0-3]: \(nil\), error 2' "$out"
 check "and says what there is" warns 'nvshmem_malloc: 70368744177664 bytes do not fit: .* in use .* largest free piece'
 
 for case in killed_in_barrier killed_in_put killed_in_wait; do
-  job "${two_nodes[@]}" -- misuse $case
+  job "${four_pes[@]}" -- misuse $case
   check "$case: the job ends" failed
   check "$case: the dead PE is named" warns 'PE 1 \(node[0-9]\).*died'
 done
-job "${two_nodes[@]}" -- misuse exit_with_7
+job "${four_pes[@]}" -- misuse exit_with_7
 check "global_exit ends every PE with its status" exited_with 7
 job srun -N1 -n4 -- misuse no_finalize
 check "leaving without finalise is no failure on one node" exited_with 0
 check "and gets one line a node" at_most 2 'pxshmem' "$err"
-NVSHMEM_HELPER_CPUS=4000 job "${two_nodes[@]}" -- misuse extra_finalize
+need_network # on one node without one, nothing needs a helper thread
+NVSHMEM_HELPER_CPUS=4000 job "${four_pes[@]}" -- misuse extra_finalize
 check "processors that the job does not have are refused" warns 'processors for helper threads: 4000 is wanted'
