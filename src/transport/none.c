@@ -83,6 +83,12 @@ static void none_put_signal(void *self, uint32_t pe, void *remote, const void *s
     refuse("put with signal", pe);
 }
 
+static void none_send_note(void *self, uint32_t pe, const void *note)
+{
+    (void)self, (void)note;
+    refuse("a request", pe);
+}
+
 static void none_nothing(void *self)
 {
     (void)self; /* nothing can be pending */
@@ -114,6 +120,7 @@ const struct px_transport_ops px_transport_none = {
     .amo = none_amo,
     .amo_nbi = none_amo_nbi,
     .put_signal = none_put_signal,
+    .send_note = none_send_note,
     .fence = none_nothing,
     .quiet = none_nothing,
     .quiet_pe = none_quiet_pe,

@@ -428,6 +428,13 @@ static void shuffle_drop_memory(void *self, size_t offset)
     shuffle_quiet(self);
 }
 
+/* Its peers are mapped, so their control areas take notes. */
+static void shuffle_send_note(void *self, uint32_t pe, const void *note)
+{
+    (void)self, (void)note;
+    px_fatal(1, "shuffle: a note for PE %u: this test transport carries none", (unsigned)pe);
+}
+
 static void shuffle_close(void *arg)
 {
     struct shuffle *self = arg;
@@ -458,6 +465,7 @@ const struct px_transport_ops px_transport_shuffle = {
     .amo = shuffle_amo,
     .amo_nbi = shuffle_amo_nbi,
     .put_signal = shuffle_put_signal,
+    .send_note = shuffle_send_note,
     .fence = shuffle_fence,
     .quiet = shuffle_quiet,
     .quiet_pe = shuffle_quiet_pe,

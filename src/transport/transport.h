@@ -40,6 +40,9 @@ struct px_amo {
     uint64_t compare;  /* PX_AMO_COMPARE_SWAP only */
 };
 
+/* A note: a few bytes for whoever serves others in the target's process, the agent of its GPU memory. */
+#define PX_TRANSPORT_NOTE 32
+
 /* What a transport is given at open. Pointers stay valid until close. */
 struct px_transport_setup {
     uint32_t rank, size;
@@ -54,6 +57,9 @@ struct px_transport_setup {
      * (the shuffle transport needs it). Returns false for PEs that are not mapped. NULL where nothing is mapped. */
     bool (*map)(void *arg, uint32_t pe, intptr_t *delta);
     void *map_arg;
+    /* Takes a note of another PE, in order of sending for each PE. Called from any thread that moves the transport on,
+     * with its locks held: it keeps the note for another thread and returns. NULL: nobody expects notes. */
+    void (*take_note)(uint32_t pe, const void *note);
     bool demanded;             /* the user named this transport: no silent fallback */
     const struct px_env *env;  /* the user's settings, src/env/env.h */
 };
@@ -102,6 +108,10 @@ struct px_transport_ops {
      * nbi: source may be reused only after quiet. */
     void (*put_signal)(void *self, uint32_t pe, void *remote, const void *source, size_t bytes,
                        uint64_t *signal, uint64_t value, enum px_amo_op op, bool nbi);
+
+    /* PX_TRANSPORT_NOTE bytes for the target's setup.take_note. Notes to a PE arrive in order of sending and after what
+     * was fenced before them; quiet does not say that they were acted upon. */
+    void (*send_note)(void *self, uint32_t pe, const void *note);
 
     /* fence: earlier puts, amos and signals to each PE take effect before later ones to the same PE.
      * quiet: everything this PE issued is complete and visible at its target; nbi results are in place. */

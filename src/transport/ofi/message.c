@@ -87,6 +87,28 @@ void px_ofi_amo_nbi(void *arg, uint32_t pe, void *remote, const struct px_amo *a
     pthread_mutex_unlock(&self->lock);
 }
 
+/* Only the provider's own order keeps notes apart; where there is none each waits for the last one's
+ * answer. */
+void px_ofi_send_note(void *arg, uint32_t pe, const void *note)
+{
+    struct px_ofi *self = arg;
+    struct px_ofi_wait wait = {.wait = PX_WAIT_INIT("a request to a PE"), .pe = pe};
+    pthread_mutex_lock(&self->lock);
+    struct px_ofi_peer *peer = px_ofi_peer(self, pe);
+    px_ofi_respect_fence(self, peer, PX_OFI_OP_REQUEST);
+    for (uint64_t now = self->next_number;
+         !self->ordered && px_ofi_is_older(&peer->list[PX_OFI_OP_REQUEST], now);)
+        px_ofi_turn(self, &wait);
+    px_ofi_await_room(self);
+    struct px_ofi_op *op = px_ofi_request(self, peer, PX_OFI_NOTE);
+    memcpy(op->inlined, note, PX_TRANSPORT_NOTE);
+    op->bytes = sizeof(op->message) + PX_TRANSPORT_NOTE;
+    op->descriptor = px_ofi_describe(self, op, op->local, op->bytes);
+    px_ofi_list(self, op);
+    px_ofi_post_now(self, op);
+    pthread_mutex_unlock(&self->lock);
+}
+
 void px_ofi_await_key(struct px_ofi *self, struct px_ofi_peer *peer, size_t chunk)
 {
     struct px_ofi_wait wait = {.wait = PX_WAIT_INIT("the memory keys of a PE"), .pe = peer->pe};
@@ -220,6 +242,12 @@ static void handle(struct px_ofi *self, const struct px_ofi_message *message, si
         break;
     case PX_OFI_SIGNAL:
         reply(self, message, apply_signal(self, message, length), 0);
+        break;
+    case PX_OFI_NOTE:
+        if (length != sizeof(*message) + PX_TRANSPORT_NOTE || !self->setup.take_note)
+            bad_message(message, length, "nobody here takes notes of that size");
+        self->setup.take_note(message->source, message + 1);
+        reply(self, message, 0, 0);
         break;
     case PX_OFI_KEY:
         give_key(self, message, length);

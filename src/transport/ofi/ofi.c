@@ -332,6 +332,7 @@ const struct px_transport_ops px_transport_ofi = {
     .amo = px_ofi_amo,
     .amo_nbi = px_ofi_amo_nbi,
     .put_signal = px_ofi_put_signal,
+    .send_note = px_ofi_send_note,
     .fence = px_ofi_fence,
     .quiet = px_ofi_quiet,
     .quiet_pe = px_ofi_quiet_pe,

@@ -57,7 +57,7 @@
 
 /* What requests and replies look like on the wire; both sides have the same byte order (the card's
  * version says so). */
-enum px_ofi_type { PX_OFI_AMO = 1, PX_OFI_SIGNAL, PX_OFI_KEY, PX_OFI_PING, PX_OFI_REPLY };
+enum px_ofi_type { PX_OFI_AMO = 1, PX_OFI_SIGNAL, PX_OFI_KEY, PX_OFI_PING, PX_OFI_REPLY, PX_OFI_NOTE };
 
 struct px_ofi_message {
     uint32_t magic;
@@ -70,7 +70,7 @@ struct px_ofi_message {
     uint64_t operand;    /* a reply: the old value, the key */
     uint64_t compare;    /* of a signal: symmetric address of its data; a key: its base */
 };
-#define PX_OFI_MAGIC 0x6f667801u /* the last byte is the version */
+#define PX_OFI_MAGIC 0x6f667802u /* the last byte is the version */
 
 enum px_ofi_kind {
     PX_OFI_OP_PUT,
@@ -241,6 +241,7 @@ void px_ofi_amo_nbi(void *self, uint32_t pe, void *remote, const struct px_amo *
 struct px_ofi_op *px_ofi_request(struct px_ofi *self, struct px_ofi_peer *peer,
                                  enum px_ofi_type type);
 void px_ofi_await_key(struct px_ofi *self, struct px_ofi_peer *peer, size_t chunk);
+void px_ofi_send_note(void *self, uint32_t pe, const void *note);
 void px_ofi_received(struct px_ofi *self, struct px_ofi_op *receive, size_t length);
 
 /* doubt.c; the lock is held */

@@ -5,6 +5,8 @@
 #include "config.h"
 #include "src/transport/verbs/private.h"
 
+#include <string.h>
+
 #include "src/diag/log.h"
 #include "src/transport/move.h"
 
@@ -60,6 +62,19 @@ void px_verbs_message_amo(struct px_verbs *self, struct px_verbs_peer *peer, uin
     };
     (void)px_verbs_send_message(self, peer, &message, answer, wait,
                                 !answer); /* waits for its turn */
+}
+
+void px_verbs_send_note(void *arg, uint32_t pe, const void *note)
+{
+    struct px_verbs *self = arg;
+    struct px_wait wait = PX_WAIT_INIT("a request to a PE");
+    struct px_verbs_message message = {.kind = PX_MESSAGE_NOTE};
+    memcpy(message.note, note, sizeof(message.note));
+    px_verbs_lock(self);
+    struct px_verbs_peer *peer = px_verbs_ready_peer(self, pe);
+    px_verbs_settle(self, peer, 0, true, &wait);
+    (void)px_verbs_send_message(self, peer, &message, NULL, &wait, false); /* waits for its turn */
+    px_verbs_unlock(self);
 }
 
 static void amo_stores(struct px_verbs *self, uint32_t pe, void *remote, const struct px_amo *amo,

@@ -77,7 +77,8 @@ bool px_verbs_send_message(struct px_verbs *self, struct px_verbs_peer *peer,
     message->number = ++peer->asked;
     peer->answers[message->number % PX_VERBS_WINDOW] =
         answer ? *answer : (struct px_verbs_answer){.arrived = NULL};
-    if (answer || message->kind != PX_MESSAGE_AMO || message->number % (PX_VERBS_WINDOW / 4) == 0)
+    bool quiet = message->kind == PX_MESSAGE_AMO || message->kind == PX_MESSAGE_NOTE;
+    if (answer || !quiet || message->number % (PX_VERBS_WINDOW / 4) == 0)
         message->flags |= PX_MESSAGE_ANSWER;
     if (message->flags & PX_MESSAGE_ANSWER)
         peer->asking = message->number;
@@ -170,6 +171,10 @@ static void serve(struct px_verbs *self, struct px_verbs_peer *peer,
                  (unsigned long long)message->number, (unsigned long long)peer->served);
     if (message->kind == PX_MESSAGE_AMO)
         reply.old = carry_out(self, peer, message);
+    else if (message->kind == PX_MESSAGE_NOTE && self->setup.take_note)
+        self->setup.take_note(peer->pe, message->note);
+    else if (message->kind == PX_MESSAGE_NOTE)
+        px_fatal(1, "verbs: PE %u sent a note, which nobody here takes", peer->pe);
     else if (message->kind == PX_MESSAGE_KEYS)
         tell_keys(self, message, &reply);
     if (message->flags & PX_MESSAGE_ANSWER)

@@ -325,6 +325,7 @@ void px_verbs_put_nbi(void *self, uint32_t pe, void *remote, const void *source,
 void px_verbs_get(void *self, uint32_t pe, void *dest, const void *remote, size_t bytes);
 void px_verbs_get_nbi(void *self, uint32_t pe, void *dest, const void *remote, size_t bytes);
 uint64_t px_verbs_amo(void *self, uint32_t pe, void *remote, const struct px_amo *amo);
+void px_verbs_send_note(void *self, uint32_t pe, const void *note);
 void px_verbs_amo_nbi(void *self, uint32_t pe, void *remote, const struct px_amo *amo,
                       void *result);
 void px_verbs_put_signal(void *self, uint32_t pe, void *remote, const void *source, size_t bytes,

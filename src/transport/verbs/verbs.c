@@ -152,6 +152,7 @@ const struct px_transport_ops px_transport_verbs = {
     .amo = px_verbs_amo,
     .amo_nbi = px_verbs_amo_nbi,
     .put_signal = px_verbs_put_signal,
+    .send_note = px_verbs_send_note,
     .fence = px_verbs_fence,
     .quiet = px_verbs_quiet,
     .quiet_pe = px_verbs_quiet_pe,

@@ -9,10 +9,11 @@
 #include <stdint.h>
 
 #include "src/diag/error.h"
+#include "src/transport/transport.h"
 #include "src/transport/verbs/choose.h"
 
 #define PX_VERBS_MAGIC      0x70787662u /* "pxvb" */
-#define PX_VERBS_VERSION    1
+#define PX_VERBS_VERSION    2
 #define PX_VERBS_LANES_MAX  16 /* queue pairs to one peer, over all ports */
 #define PX_VERBS_EARLY_KEYS 4  /* chunks whose keys travel with the greeting */
 
@@ -65,6 +66,7 @@ struct px_verbs_greeting {
 enum px_verbs_message_kind {
     PX_MESSAGE_AMO = 1, /* carry out, answer when PX_MESSAGE_ANSWER is set */
     PX_MESSAGE_KEYS,    /* tell the keys of a chunk */
+    PX_MESSAGE_NOTE,    /* hand over to whoever takes notes */
     PX_MESSAGE_FLUSH,   /* answer when everything before it has been carried out */
     PX_MESSAGE_REPLY,   /* to AMO and FLUSH */
     PX_MESSAGE_KEYS_REPLY,
@@ -82,6 +84,7 @@ struct px_verbs_message {
             uint64_t offset; /* of the word in the window */
             uint64_t operand, compare;
         } amo;
+        uint8_t note[PX_TRANSPORT_NOTE];
         uint64_t old; /* REPLY to AMO */
         struct {
             uint32_t epoch; /* how often memory was dropped: a chunk number means the same only
