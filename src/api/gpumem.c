@@ -17,6 +17,7 @@
 #include "src/transport/move.h"
 
 #if PX_HAVE_CUDA
+#include "src/gpu/far.h"
 #include "src/gpu/move.h"
 #include "src/gpu/window.h"
 
@@ -36,12 +37,17 @@ static size_t card_offset(void)
 size_t px_gpumem_host_bytes(void)
 {
     size_t stages = (size_t)px_world.env.max_teams * PX_COLL_STAGE_BYTES;
-    return PAGE + pages(sizeof(struct px_gpu_card)) + stages;
+    return PAGE + pages(sizeof(struct px_gpu_card)) + pages(px_gpu_far_bytes()) + stages;
+}
+
+static size_t far_offset(void)
+{
+    return card_offset() + pages(sizeof(struct px_gpu_card));
 }
 
 uintptr_t px_gpumem_stages(void)
 {
-    return px_world.memory.base + card_offset() + pages(sizeof(struct px_gpu_card));
+    return px_world.memory.base + far_offset() + pages(px_gpu_far_bytes());
 }
 
 /* --- choose --- */
@@ -56,10 +62,6 @@ static uint32_t local_index(void)
 
 static px_status try_gpu(struct px_error *error)
 {
-    if (px_world.facts->nodes > 1 || (px_world.env.disable_p2p && px_world.facts->size > 1))
-        return px_error_set(error, PX_ERR_UNSUPPORTED,
-                            "this version has no GPU memory for jobs on several nodes or with "
-                            "NVSHMEM_DISABLE_P2P");
     return px_gpu_open(px_world.env.cuda_path, local_index(), error);
 }
 
@@ -102,6 +104,11 @@ void px_gpumem_heap_options(struct px_heap_options *options)
         options->max_size = total > options->size ? total : options->size;
     if (!options->max_size)
         options->max_size = options->size;
+}
+
+px_gpumem_note_fn *px_gpumem_take_note(void)
+{
+    return px_on_gpu ? px_gpu_take_note : NULL;
 }
 
 px_status px_gpumem_create(size_t bytes, struct px_error *error)
@@ -167,6 +174,8 @@ static void meet(void *arg)
 static void attach_peers(void)
 {
     uint32_t n = px_world.facts->local_size;
+    if (px_world.env.disable_p2p) /* the same on all PEs */
+        return;
     struct px_heap_peer *peers = calloc(n, sizeof(*peers));
     if (!peers)
         px_fatal(1, "mapping GPU memory: no memory for %u peers", n);
@@ -180,22 +189,26 @@ static void attach_peers(void)
     free(peers);
 }
 
-static px_status check_reach(struct px_error *error)
+static bool maps_all(void)
 {
-    static const struct px_call call = {.name = "mapping GPU memory"};
-    uint32_t lost = UINT32_MAX;
-    for (uint32_t pe = 0; pe < px_peers.n_pes && lost == UINT32_MAX; pe++)
+    for (uint32_t pe = 0; pe < px_peers.n_pes; pe++)
         if (px_gpu.delta[pe] == PX_NOT_MAPPED)
-            lost = pe;
-    if (px_agree_min(px_team_world(), lost == UINT32_MAX, &call) == 1)
+            return false;
+    return true;
+}
+
+/* Everybody serves when anybody has to be served. */
+static px_status start_agents(struct px_error *error)
+{
+    static const struct px_call call = {.name = "starting to serve GPU memory"};
+    px_status status = PX_OK;
+    px_gpu.far = px_agree_min(px_team_world(), maps_all(), &call) == 0;
+    if (!px_gpu.far)
         return PX_OK;
-    if (lost == UINT32_MAX)
-        return px_error_set(error, PX_ERR_UNREACHABLE,
-                            "another PE cannot map the GPU memory of its peers");
-    return px_error_set(error, PX_ERR_UNREACHABLE,
-                        "the GPU memory of PE %u cannot be mapped on %s (NVSHMEM_DEBUG=INFO says "
-                        "why); NVSHMEM_HEAP_KIND=SYSMEM works",
-                        lost, px_gpu.name);
+    status = px_gpu_agent_start(error);
+    if (px_agree_min(px_team_world(), status == PX_OK, &call) == 0 && status == PX_OK)
+        status = px_error_set(error, PX_ERR_SYSTEM, "another PE cannot serve its GPU memory");
+    return status;
 }
 
 px_status px_gpumem_connect(struct px_error *error)
@@ -208,15 +221,17 @@ px_status px_gpumem_connect(struct px_error *error)
         px_gpu.delta[pe] = pe == px_peers.my_pe ? 0 : PX_NOT_MAPPED;
     px_gpu.heap = true;
     px_gpu_window_publish(card_of(0));
+    px_gpu_far_init((void *)(px_world.memory.base + far_offset()));
     meet(NULL);
     attach_peers();
     px_gpu_move_on_growth(attach_peers);
-    px_status status = check_reach(error);
-    return status == PX_OK ? px_gpu_move_open(error) : status;
+    px_status status = px_gpu_move_open(error);
+    return status == PX_OK ? start_agents(error) : status;
 }
 
 void px_gpumem_disconnect(void)
 {
+    px_gpu_agent_stop();
     px_gpu_move_close();
     free(px_gpu.delta);
     px_gpu.delta = NULL;
@@ -290,5 +305,10 @@ px_status px_gpumem_choose(struct px_error *error)
                             "NVSHMEM_HEAP_KIND is DEVICE, but this library was built without CUDA: "
                             "use SYSMEM or AUTO, or build it with the CUDA toolkit");
     return PX_OK;
+}
+
+px_gpumem_note_fn *px_gpumem_take_note(void)
+{
+    return NULL;
 }
 #endif

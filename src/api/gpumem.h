@@ -32,6 +32,10 @@ void px_gpumem_undo(size_t bytes);
 px_status px_gpumem_reset(size_t bytes, struct px_error *error);
 void px_gpumem_clear(void *address, size_t bytes);
 
+/* For the transport: who takes notes, NULL when nobody does. */
+typedef void px_gpumem_note_fn(uint32_t pe, const void *note);
+px_gpumem_note_fn *px_gpumem_take_note(void);
+
 void *px_gpumem_ptr(const void *dest, uint32_t pe);
 /* "; GPU 0 (...): 3 of 140 GiB free", or "". Returns text. */
 const char *px_gpumem_free_words(char *text, size_t size);

@@ -72,6 +72,7 @@ static void transport_setup(const struct px_startup *startup, struct px_transpor
         .demanded = strcmp(env->remote_transport, "auto") != 0,
         .env = env,
         .map = map_peer,
+        .take_note = px_gpumem_take_note(),
         .nics = startup->place.nics,
     };
 }
@@ -424,7 +425,7 @@ static px_status connect_transport(struct px_startup *startup, struct px_error *
     if (!px_peers.remote_self)
         return PX_OK;
     px_status status = px_peers.remote->connect(px_peers.remote_self, find_peer, startup, error);
-    if (status == PX_OK)
+    if (status == PX_OK && !px_on_gpu) /* the network has nothing to do with GPU memory */
         status = px_peers.remote->add_memory(px_peers.remote_self, startup->setup.control_bytes,
                                              px_world.memory.size, error);
     return status;

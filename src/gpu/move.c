@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host-initiated operations on GPU memory: copies and, for atomics, a kernel of one thread, all on
+/* Host-initiated operations on GPU memory. What this PE's GPU can map: copies and, for atomics, a kernel of one thread, all on
  * one stream of ours, so that they happen in the order of issue. Blocking calls wait for the stream,
  * nbi ones leave that to quiet. Signals are atomics behind their data.
  *
- * Copies may name memory of the host or of any device: the driver knows addresses. */
+ * Copies may name memory of the host or of any device: the driver knows addresses. GPU memory of PEs
+ * that are not mapped is far.c's. */
 #include "config.h"
 #include "src/gpu/move.h"
 
@@ -15,6 +16,7 @@
 
 #include "src/diag/log.h"
 #include "src/gpu/amo_ptx.h"
+#include "src/gpu/far.h"
 #include "src/transport/control.h"
 #include "src/transport/wait.h"
 
@@ -79,30 +81,26 @@ void px_gpu_clear(void *address, size_t bytes)
     px_gpu_leave(&visit);
 }
 
+static const struct px_transport_ops gpu_ops;
+
 /* --- where an address is --- */
 
-/* The place of a symmetric address in this process; NULL when the PE is not mapped. */
+/* Who reaches a symmetric address of a PE: this process or its GPU, the network alone (control areas
+ * are host memory), or the agent of the PE. */
+enum way { MAPPED, BY_NETWORK, BY_AGENT };
+
+static enum way way_to(uint32_t pe, const void *symmetric)
+{
+    if (px_gpu_holds(symmetric))
+        return px_gpu.delta[pe] == PX_NOT_MAPPED ? BY_AGENT : MAPPED;
+    return px_peers.control_delta[pe] == PX_NOT_MAPPED ? BY_NETWORK : MAPPED;
+}
+
+/* Of a mapped one. */
 static void *place(uint32_t pe, const void *symmetric)
 {
     intptr_t delta = px_gpu_holds(symmetric) ? px_gpu.delta[pe] : px_peers.control_delta[pe];
-    return delta == PX_NOT_MAPPED ? NULL : (void *)((uintptr_t)symmetric + (uintptr_t)delta);
-}
-
-static void *place_or_fail(uint32_t pe, const void *symmetric)
-{
-    void *address = place(pe, symmetric);
-    if (!address)
-        px_fatal(1,
-                 "PE %u's GPU memory cannot be reached from %s: no peer-to-peer access between "
-                 "the GPUs; NVSHMEM_HEAP_KIND=SYSMEM works",
-                 pe, px_gpu.name);
-    return address;
-}
-
-/* Both in host memory: no GPU is needed. The control areas are, and buffers of our own. */
-static bool goes_to_network(uint32_t pe, const void *symmetric)
-{
-    return !px_gpu_holds(symmetric) && px_peers.control_delta[pe] == PX_NOT_MAPPED;
+    return (void *)((uintptr_t)symmetric + (uintptr_t)delta);
 }
 
 static void copy(void *dest, const void *source, size_t bytes, bool wait)
@@ -121,37 +119,48 @@ static void copy(void *dest, const void *source, size_t bytes, bool wait)
 
 static void put(uint32_t pe, void *remote, const void *source, size_t bytes, bool wait)
 {
-    if (goes_to_network(pe, remote))
+    enum way way = way_to(pe, remote);
+    if (way == BY_AGENT)
+        px_gpu_far_put(pe, remote, source, bytes);
+    else if (way == BY_NETWORK)
         (wait ? mover.before.remote->put : mover.before.remote->put_nbi)(mover.before.remote_self,
                                                                          pe, remote, source, bytes);
     else if (px_gpu_holds(remote) || px_gpu_holds(source))
-        copy(place_or_fail(pe, remote), source, bytes, wait);
+        copy(place(pe, remote), source, bytes, wait);
     else
-        px_copy(place_or_fail(pe, remote), source, bytes);
+        px_copy(place(pe, remote), source, bytes);
 }
 
 static void get(uint32_t pe, void *dest, const void *remote, size_t bytes, bool wait)
 {
-    if (goes_to_network(pe, remote))
+    enum way way = way_to(pe, remote);
+    if (way == BY_AGENT)
+        (wait ? px_gpu_far_get : px_gpu_far_get_nbi)(pe, dest, remote, bytes);
+    else if (way == BY_NETWORK)
         (wait ? mover.before.remote->get : mover.before.remote->get_nbi)(mover.before.remote_self,
                                                                          pe, dest, remote, bytes);
     else if (px_gpu_holds(remote) || px_gpu_holds(dest))
-        copy(dest, place_or_fail(pe, remote), bytes, wait);
+        copy(dest, place(pe, remote), bytes, wait);
     else
-        px_copy(dest, place_or_fail(pe, remote), bytes);
+        px_copy(dest, place(pe, remote), bytes);
 }
 
 /* --- atomics --- */
 
-static void launch(void *word, const struct px_amo *amo, uint64_t *result)
+px_status px_gpu_amo_start(void *word, const struct px_amo *amo, uint64_t *result, CUstream stream,
+                           struct px_error *error)
 {
-    struct px_error error = PX_ERROR_INIT;
     uint64_t address = (uintptr_t)word, operand = amo->operand, compare = amo->compare;
     uint64_t answer = (uintptr_t)result;
     uint32_t op = amo->op, width = amo->width;
     void *arguments[] = {&address, &operand, &compare, &answer, &op, &width};
-    if (px_cu(&error, cuLaunchKernel(mover.amo, 1, 1, 1, 1, 1, 1, 0, px_gpu.stream, arguments,
-                                     NULL)) != PX_OK)
+    return px_cu(error, cuLaunchKernel(mover.amo, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+}
+
+static void launch(void *word, const struct px_amo *amo, uint64_t *result)
+{
+    struct px_error error = PX_ERROR_INIT;
+    if (px_gpu_amo_start(word, amo, result, px_gpu.stream, &error) != PX_OK)
         failed("an atomic operation", &error);
 }
 
@@ -170,10 +179,13 @@ static uint64_t amo_on_gpu(void *word, const struct px_amo *amo)
 
 static uint64_t gpu_amo(void *self, uint32_t pe, void *remote, const struct px_amo *amo)
 {
+    enum way way = way_to(pe, remote);
     (void)self;
-    if (goes_to_network(pe, remote))
+    if (way == BY_AGENT)
+        return px_gpu_far_amo(pe, remote, amo);
+    if (way == BY_NETWORK)
         return mover.before.remote->amo(mover.before.remote_self, pe, remote, amo);
-    void *word = place_or_fail(pe, remote);
+    void *word = place(pe, remote);
     uint64_t old = px_gpu_holds(remote) ? amo_on_gpu(word, amo) : px_amo_apply(word, amo);
     px_wake_pe(pe);
     return old;
@@ -183,7 +195,13 @@ static uint64_t gpu_amo(void *self, uint32_t pe, void *remote, const struct px_a
 static void gpu_amo_nbi(void *self, uint32_t pe, void *remote, const struct px_amo *amo,
                         void *result)
 {
-    uint64_t old = gpu_amo(self, pe, remote, amo);
+    struct px_amo fetching = *amo;
+    fetching.fetching = true;
+    if (way_to(pe, remote) == BY_AGENT) {
+        px_gpu_far_amo_nbi(pe, remote, amo, result);
+        return;
+    }
+    uint64_t old = gpu_amo(self, pe, remote, &fetching);
     px_gpu_copy(result, &old, amo->width);
 }
 
@@ -219,7 +237,7 @@ static void signal_on_gpu(uint32_t pe, uint64_t *signal, uint64_t value, enum px
     struct px_gpu_visit visit;
     const struct px_amo amo = {.op = op, .width = 8, .operand = value};
     enter(&visit, "a signal");
-    launch(place_or_fail(pe, signal), &amo, NULL);
+    launch(place(pe, signal), &amo, NULL);
     if (wait)
         wait_stream("a signal");
     else
@@ -227,27 +245,39 @@ static void signal_on_gpu(uint32_t pe, uint64_t *signal, uint64_t value, enum px
     px_gpu_leave(&visit);
 }
 
+/* Data that goes another way than its signal must have arrived before that sets out. */
+static void signal_apart(void *self, uint32_t pe, uint64_t *signal, uint64_t value,
+                         enum px_amo_op op)
+{
+    const struct px_amo amo = {.op = op, .width = 8, .operand = value};
+    gpu_ops.quiet_pe(self, pe);
+    (void)gpu_amo(self, pe, signal, &amo); /* the old value is not asked for */
+}
+
 static void gpu_put_signal(void *self, uint32_t pe, void *remote, const void *source, size_t bytes,
                            uint64_t *signal, uint64_t value, enum px_amo_op op, bool nbi)
 {
-    (void)self;
-    if (goes_to_network(pe, signal)) {
+    const struct px_amo amo = {.op = op, .width = 8, .operand = value};
+    enum way way = way_to(pe, signal), data = bytes ? way_to(pe, remote) : way;
+    if (way == data && way == BY_NETWORK) {
         mover.before.remote->put_signal(mover.before.remote_self, pe, remote, source, bytes, signal,
                                         value, op, nbi);
         return;
     }
     if (bytes)
         put(pe, remote, source, bytes, false);
-    if (px_gpu_holds(signal)) {
+    if (way != data)
+        signal_apart(self, pe, signal, value, op);
+    else if (way == BY_AGENT)
+        (void)px_gpu_far_amo(pe, signal, &amo);
+    else if (px_gpu_holds(signal))
         signal_on_gpu(pe, signal, value, op, !nbi);
-    } else {
-        const struct px_amo amo = {.op = op, .width = 8, .operand = value};
-        (void)px_amo_apply(place_or_fail(pe, signal), &amo); /* the old value is not asked for */
-    }
+    else
+        (void)px_amo_apply(place(pe, signal), &amo);
     px_wake_pe(pe);
 }
 
-/* One stream keeps the order. */
+/* One stream keeps the order, and so does an agent. */
 static void gpu_fence(void *self)
 {
     (void)self;
@@ -255,23 +285,34 @@ static void gpu_fence(void *self)
         mover.before.remote->fence(mover.before.remote_self);
 }
 
-static void gpu_quiet(void *self)
+static void quiet_stream(void)
 {
     struct px_gpu_visit visit;
+    if (!atomic_exchange_explicit(&mover.pending, false, memory_order_acq_rel))
+        return;
+    enter(&visit, "quiet");
+    wait_stream("quiet");
+    px_gpu_leave(&visit);
+}
+
+static void gpu_quiet(void *self)
+{
     (void)self;
-    if (atomic_exchange_explicit(&mover.pending, false, memory_order_acq_rel)) {
-        enter(&visit, "quiet");
-        wait_stream("quiet");
-        px_gpu_leave(&visit);
-    }
+    quiet_stream();
+    if (px_gpu.far)
+        px_gpu_far_quiet();
     if (mover.before.any_remote)
         mover.before.remote->quiet(mover.before.remote_self);
 }
 
 static void gpu_quiet_pe(void *self, uint32_t pe)
 {
-    (void)pe;
-    gpu_quiet(self);
+    (void)self;
+    quiet_stream();
+    if (px_gpu.far)
+        px_gpu_far_quiet_pe(pe);
+    if (mover.before.any_remote)
+        mover.before.remote->quiet_pe(mover.before.remote_self, pe);
 }
 
 static void gpu_progress(void *self)
@@ -279,6 +320,12 @@ static void gpu_progress(void *self)
     (void)self;
     if (mover.before.any_remote)
         mover.before.remote->progress(mover.before.remote_self);
+}
+
+static void gpu_send_note(void *self, uint32_t pe, const void *note)
+{
+    (void)self;
+    mover.before.remote->send_note(mover.before.remote_self, pe, note);
 }
 
 static px_status gpu_add_memory(void *self, size_t offset, size_t length, struct px_error *error)
@@ -317,6 +364,7 @@ static const struct px_transport_ops gpu_ops = {
     .amo = gpu_amo,
     .amo_nbi = gpu_amo_nbi,
     .put_signal = gpu_put_signal,
+    .send_note = gpu_send_note,
     .fence = gpu_fence,
     .quiet = gpu_quiet,
     .quiet_pe = gpu_quiet_pe,
@@ -365,6 +413,8 @@ px_status px_gpu_move_open(struct px_error *error)
     for (uint32_t pe = 0; pe < px_peers.n_pes; pe++)
         mover.nowhere[pe] = PX_NOT_MAPPED;
     mover.before = px_peers;
+    px_gpu_far.network = px_peers.remote;
+    px_gpu_far.network_self = px_peers.remote_self;
     px_peers.delta = mover.nowhere;
     px_peers.remote = &gpu_ops;
     px_peers.any_remote = true;

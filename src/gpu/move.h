@@ -20,6 +20,11 @@ void px_gpu_move_close(void);
 typedef void px_gpu_remap_fn(void);
 void px_gpu_move_on_growth(px_gpu_remap_fn *remap);
 
+/* The kernel that carries out an atomic operation on memory that this PE's GPU reaches; `result`:
+ * where it may write the old value, or NULL. The context is current. */
+px_status px_gpu_amo_start(void *word, const struct px_amo *amo, uint64_t *result, CUstream stream,
+                           struct px_error *error);
+
 /* Between any two addresses, host or device, now. */
 void px_gpu_copy(void *dest, const void *source, size_t bytes);
 void px_gpu_clear(void *address, size_t bytes);

@@ -553,6 +553,11 @@ void px_gpu_window_destroy(void)
     memset(&window, 0, sizeof(window));
 }
 
+size_t px_gpu_window_bytes(void)
+{
+    return window.bytes;
+}
+
 const char *px_gpu_window_words(void)
 {
     return window.vmm ? "CUDA VMM" : "cuMemAlloc with CUDA IPC";

@@ -73,6 +73,7 @@ void px_gpu_window_undo(size_t bytes);
 /* Drop the heap and all peers' mappings of it, then make it anew with `bytes`. */
 px_status px_gpu_window_reset(size_t bytes, struct px_error *error);
 void px_gpu_window_destroy(void);
+size_t px_gpu_window_bytes(void); /* that exist here, from px_gpu.control on */
 const char *px_gpu_window_words(void); /* for info output */
 #endif
 #endif
