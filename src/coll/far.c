@@ -138,7 +138,7 @@ void px_far_reducescatter(struct px_team *team, void *dest, const void *source, 
     bool overlap = (uintptr_t)dest < (uintptr_t)source + team->size * block &&
                    (uintptr_t)source < (uintptr_t)dest + block;
     char *result = overlap ? mine : dest;
-    if (step == 0)
+    if (step == 0 && count)
         px_fatal(1, "%s: a team of %u PEs is too large for reductions to parts in GPU memory",
                  call->name, team->size);
     do {

@@ -11,6 +11,8 @@
  *   STANDIN_GPUS=N         visible devices (2)
  *   STANDIN_MEMORY=BYTES   of each (1 GiB), counted per process
  *   STANDIN_GRANULARITY=B  of chunks (2 MiB); a list with commas is one for each device
+ *   STANDIN_COHERENT=1     the processor may touch GPU memory, as on machines where both are one: programs
+ *                          that store to symmetric memory run over the paths of GPU memory
  *   STANDIN_FAIL=WORDS     no-vmm, no-p2p, address (no wish for an address is granted), address-once,
  *                          old (no cuGetProcAddress_v2), no-device, create (cuMemCreate fails) */
 #define _GNU_SOURCE
@@ -48,6 +50,7 @@ struct region {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct region regions[REGIONS];
+static _Atomic size_t regions_end; /* behind the last that was ever used */
 static size_t used[DEVICES];
 static int contexts[DEVICES];
 static _Thread_local CUcontext stack[32];
@@ -64,6 +67,12 @@ static int devices(void)
     const char *text = getenv("STANDIN_GPUS");
     int n = text ? atoi(text) : 2;
     return planned("no-device") ? 0 : n > DEVICES ? DEVICES : n;
+}
+
+static bool coherent(void)
+{
+    const char *text = getenv("STANDIN_COHERENT");
+    return text && atoi(text);
 }
 
 static size_t memory(void)
@@ -87,6 +96,8 @@ static struct region *add_region(uintptr_t start, size_t bytes)
     for (size_t i = 0; i < REGIONS; i++)
         if (!regions[i].bytes) {
             regions[i] = (struct region){.start = start, .bytes = bytes, .fd = -1};
+            if (regions_end <= i)
+                regions_end = i + 1;
             return &regions[i];
         }
     abort();
@@ -94,7 +105,7 @@ static struct region *add_region(uintptr_t start, size_t bytes)
 
 static struct region *find_memory(uintptr_t address)
 {
-    for (size_t i = 0; i < REGIONS; i++)
+    for (size_t i = 0; i < regions_end; i++)
         if (regions[i].alias && address - regions[i].start < regions[i].bytes)
             return &regions[i];
     return NULL;
@@ -123,6 +134,19 @@ static void *reserve(uintptr_t where, size_t bytes, int flags)
 {
     return mmap((void *)where, bytes, PROT_NONE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+}
+
+/* Show memory at its address, where the machine is to be coherent; or take it away again. */
+static bool show(uintptr_t address, size_t bytes, int fd)
+{
+    return !coherent() || mmap((void *)address, bytes, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+}
+
+static void hide(uintptr_t address, size_t bytes)
+{
+    if (coherent())
+        (void)reserve(address, bytes, MAP_FIXED);
 }
 
 static int new_memory(int device, size_t bytes)
@@ -406,7 +430,7 @@ static CUresult map(CUdeviceptr address, size_t bytes, size_t offset,
     if (bytes != mine->bytes || offset)
         return CUDA_ERROR_INVALID_VALUE;
     void *alias = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mine->fd, 0);
-    if (alias == MAP_FAILED)
+    if (alias == MAP_FAILED || !show(address, bytes, mine->fd))
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     struct region *region = add_region(address, bytes);
@@ -425,6 +449,7 @@ static CUresult unmap(CUdeviceptr address, size_t bytes)
         if (!region->alias || region->start < address || region->start >= address + bytes)
             continue;
         done += region->bytes;
+        hide(region->start, region->bytes);
         munmap(region->alias, region->bytes);
         memset(region, 0, sizeof(*region));
     }
@@ -470,7 +495,7 @@ static CUresult whole(CUdeviceptr *pointer, int fd, size_t bytes, int device)
 {
     void *alias = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     void *address = reserve(0, bytes, 0);
-    if (alias == MAP_FAILED || address == MAP_FAILED)
+    if (alias == MAP_FAILED || address == MAP_FAILED || !show((uintptr_t)address, bytes, fd))
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     struct region *region = add_region((uintptr_t)address, bytes);
