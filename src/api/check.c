@@ -48,7 +48,7 @@ static void check_range(const char *call, const char *argument, const void *addr
 {
     struct px_heap_where where;
     struct px_block block;
-    px_heap_where(px_world.heap, address, &where);
+    px_world_where(address, &where);
     size_t offset = (uintptr_t)address - px_world.memory.data;
     pthread_rwlock_rdlock(&px_world.books);
     bool found = where.kind == PX_HEAP_MINE &&

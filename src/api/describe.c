@@ -10,6 +10,13 @@
 
 #include "src/diag/log.h"
 
+void px_world_where(const void *address, struct px_heap_where *where)
+{
+    pthread_rwlock_rdlock(&px_world.books);
+    px_heap_where(px_world.heap, address, where);
+    pthread_rwlock_unlock(&px_world.books);
+}
+
 void px_world_refuse_down(const char *call)
 {
     switch (px_world.life) {
@@ -82,7 +89,7 @@ static void describe_mine(size_t offset, char *text, size_t size)
 void px_world_describe(const void *address, char *text, size_t size)
 {
     struct px_heap_where where;
-    px_heap_where(px_world.heap, address, &where);
+    px_world_where(address, &where);
     switch (where.kind) {
     case PX_HEAP_OF_PEER:
         snprintf(text, size,

@@ -41,7 +41,7 @@ int px_api_buffer_register(void *addr, size_t length)
     px_world_require_up(call);
     if (!addr || length == 0 || start + length < start)
         return refuse(call, "not a buffer", addr, length);
-    px_heap_where(px_world.heap, addr, &where);
+    px_world_where(addr, &where);
     if (where.kind != PX_HEAP_OUTSIDE)
         return refuse(call, "symmetric memory is registered already", addr, length);
     struct buffer *buffer = malloc(sizeof(*buffer));

@@ -85,7 +85,10 @@ static inline void px_world_require_up(const char *call)
         px_world_refuse_down(call);
 }
 
-/* describe.c: what an address is, in words: private memory, a peer's window, a freed block ... with the heap's bounds. */
+/* describe.c: what an address is, also while another thread allocates. */
+void px_world_where(const void *address, struct px_heap_where *where);
+
+/* The same in words: private memory, a peer's window, a freed block ... with the heap's bounds. */
 void px_world_describe(const void *address, char *text, size_t size);
 
 /* A PE in words: "PE 3 (node1)". Returns text. */

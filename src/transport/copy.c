@@ -9,6 +9,7 @@
 #include "config.h"
 #include "src/transport/copy.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -62,8 +63,8 @@ static inline void copy_16_to_128(char *dest, const char *source, size_t bytes)
 
 #if defined(__x86_64__)
 /* From where on a copy goes past the caches: set from the size of the last-level cache, at the
- * first large copy. */
-static size_t stream_from;
+ * first large copy. Threads may find it, and what follows, at once: they find the same. */
+static _Atomic size_t stream_from;
 
 static size_t find_stream_from(void)
 {
@@ -117,10 +118,13 @@ __attribute__((target("avx2"))) static void stream_avx(char *dest, const char *s
 
 static inline int has_avx2(void)
 {
-    static int known; /* 0: not asked, 1: no, 2: yes; a race asks twice */
-    if (__builtin_expect(!known, 0))
-        known = 1 + !!__builtin_cpu_supports("avx2");
-    return known == 2;
+    static _Atomic int known; /* 0: not asked, 1: no, 2: yes */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (__builtin_expect(!answer, 0)) {
+        answer = 1 + !!__builtin_cpu_supports("avx2");
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
 }
 
 /* True when the block was copied. */
@@ -128,9 +132,12 @@ static inline int copy_vector(char *dest, const char *source, size_t bytes)
 {
     if (!has_avx2())
         return 0;
-    if (__builtin_expect(!stream_from, 0))
-        stream_from = find_stream_from();
-    if (__builtin_expect(bytes >= stream_from, 0) && dest != source)
+    size_t limit = atomic_load_explicit(&stream_from, memory_order_relaxed);
+    if (__builtin_expect(!limit, 0)) {
+        limit = find_stream_from();
+        atomic_store_explicit(&stream_from, limit, memory_order_relaxed);
+    }
+    if (__builtin_expect(bytes >= limit, 0) && dest != source)
         stream_avx(dest, source, bytes);
     else
         copy_avx(dest, source, bytes);

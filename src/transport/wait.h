@@ -29,7 +29,8 @@ struct px_wait {
 struct px_wait_policy {
     uint32_t spin_turns;         /* 0: yield at once, more runnable PEs than processors */
     uint64_t hang_ns;            /* 0: never report */
-    _Atomic uint32_t *sleeping;  /* this PE's control word, NULL before the window exists */
+    /* This PE's control word, NULL before the window exists: the transport's thread runs already when it is set. */
+    _Atomic(_Atomic uint32_t *) sleeping;
     void (*report)(const struct px_wait *wait); /* prints who is where */
 };
 extern struct px_wait_policy px_wait_policy;
