@@ -86,6 +86,17 @@ static void describe_mine(size_t offset, char *text, size_t size)
                  (void *)memory->data, (void *)(memory->data + memory->size));
 }
 
+/* What the GPU's driver knows of it. */
+static bool describe_gpu(const void *address, char *text, size_t size)
+{
+    char words[200];
+    if (!px_world.describe_gpu || !px_world.describe_gpu(address, words, sizeof(words)))
+        return false;
+    snprintf(text, size, "%s (the heap is %p to %p)", words, (void *)px_world.memory.data,
+             (void *)(px_world.memory.data + px_world.memory.size));
+    return true;
+}
+
 void px_world_describe(const void *address, char *text, size_t size)
 {
     struct px_heap_where where;
@@ -102,7 +113,7 @@ void px_world_describe(const void *address, char *text, size_t size)
         snprintf(text, size, "it is the library's own memory in front of the heap");
         break;
     case PX_HEAP_OUTSIDE:
-        if (!px_world.describe_gpu || !px_world.describe_gpu(address, text, size))
+        if (!describe_gpu(address, text, size))
             describe_outside(address, text, size);
         break;
     default:

@@ -120,7 +120,8 @@ px_status px_gpumem_create(size_t bytes, struct px_error *error)
     return status;
 }
 
-px_status px_gpumem_place(const struct px_heap_card *cards, uint32_t n_pes, struct px_error *error)
+px_status px_gpumem_place(const struct px_heap_card *cards, uint32_t n_pes, bool anywhere,
+                          struct px_error *error)
 {
     struct px_heap_facts facts;
     uintptr_t data;
@@ -130,14 +131,17 @@ px_status px_gpumem_place(const struct px_heap_card *cards, uint32_t n_pes, stru
     uintptr_t start = facts.base + px_heap_data_start(px_world.heap, granularity);
     start = (start + PX_GPU_ALIGN - 1) / PX_GPU_ALIGN * PX_GPU_ALIGN;
     const struct px_gpu_place place = {
-        .start = start, .span = facts.base + facts.span - start, .granularity = granularity};
+        .start = anywhere ? 0 : start, .span = facts.base + facts.span - start, .granularity = granularity};
     px_status status = px_gpu_window_place(&place, &data, &room, error);
     if (status == PX_ERR_UNREACHABLE)
         px_heap_avoid(px_world.heap);
     if (status == PX_OK)
         px_heap_data_at(px_world.heap, data, room);
-    if (status == PX_OK && !px_gpu.vmm)
+    if (status == PX_OK && (anywhere || !px_gpu.vmm))
         px_heap_data_apart(px_world.heap);
+    if (status == PX_OK && anywhere && px_gpu.vmm)
+        px_warn_once_per_node("CUDA refuses the addresses that are free on all PEs: symmetric "
+                              "addresses of GPU memory differ between PEs");
     return status;
 }
 

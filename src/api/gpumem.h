@@ -17,7 +17,9 @@ size_t px_gpumem_host_bytes(void);  /* more of the control area: card and stages
 size_t px_gpumem_front_bytes(void); /* of GPU memory in front of programs' */
 void px_gpumem_heap_options(struct px_heap_options *options);
 px_status px_gpumem_create(size_t bytes, struct px_error *error);
-px_status px_gpumem_place(const struct px_heap_card *cards, uint32_t n_pes, struct px_error *error);
+/* `anywhere`: CUDA refused what was agreed in earlier rounds, so each PE takes what it gets. */
+px_status px_gpumem_place(const struct px_heap_card *cards, uint32_t n_pes, bool anywhere,
+                          struct px_error *error);
 /* AUTO, but another PE has no GPU: back to host memory, before anything was placed. */
 void px_gpumem_give_up(const char *why);
 

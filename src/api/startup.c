@@ -252,7 +252,7 @@ static size_t data_start(const struct px_startup *startup)
     return px_on_gpu ? start + px_gpumem_front_bytes() : start;
 }
 
-static px_status place(struct px_startup *startup, struct px_error *error)
+static px_status place(struct px_startup *startup, int round, struct px_error *error)
 {
     uintptr_t base;
     size_t span;
@@ -266,7 +266,7 @@ static px_status place(struct px_startup *startup, struct px_error *error)
         px_info(PX_SUB_MEM, "%s", note);
     status = px_heap_place(px_world.heap, base, span, error);
     if (status == PX_OK && px_on_gpu)
-        status = px_gpumem_place(startup->memory, startup->facts->size, error);
+        status = px_gpumem_place(startup->memory, startup->facts->size, round == ROUNDS - 1, error);
     return status;
 }
 
@@ -361,7 +361,7 @@ static px_status do_my_part(struct px_startup *startup, int round, struct px_ver
     if (status == PX_OK)
         status = check_kinds(startup, error);
     if (status == PX_OK)
-        status = place(startup, error);
+        status = place(startup, round, error);
     if (status == PX_OK)
         status = attach(startup, round, error);
     if (status != PX_OK)

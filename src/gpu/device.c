@@ -14,6 +14,7 @@
 
 #include "src/diag/log.h"
 #include "src/gpu/window.h"
+#include "src/transport/move.h"
 
 struct px_gpu px_gpu;
 
@@ -117,11 +118,30 @@ void px_gpu_leave(const struct px_gpu_visit *visit)
         (void)px_cuda.cuCtxPopCurrent(&ours); /* it was pushed by px_gpu_enter */
 }
 
+/* A peer's memory as nvshmem_ptr shows it. */
+static bool describe_peer(const void *address, char *text, size_t size)
+{
+    for (uint32_t pe = 0; px_gpu.heap && pe < px_peers.n_pes; pe++) {
+        intptr_t delta = px_gpu.delta[pe];
+        const void *symmetric = (const void *)((uintptr_t)address - (uintptr_t)delta);
+        if (delta == 0 || delta == PX_NOT_MAPPED || !px_gpu_holds(symmetric))
+            continue;
+        snprintf(text, size,
+                 "it is PE %u's memory as nvshmem_ptr shows it; pass the symmetric address %p and "
+                 "the PE number",
+                 pe, symmetric);
+        return true;
+    }
+    return false;
+}
+
 bool px_gpu_describe(const void *address, char *text, size_t size)
 {
     unsigned type = 0;
     int device = -1;
     CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
+    if (describe_peer(address, text, size))
+        return true;
     if (!px_cuda.cuPointerGetAttribute ||
         px_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) !=
             CUDA_SUCCESS)

@@ -5,7 +5,12 @@
  * The window of a PE with GPU memory: [base, data) is the control area in host memory as always;
  * from `control` on it is GPU memory, first PX_GPU_CONTROL_BYTES that are ours, zero at start, then
  * what programs allocate, from px_world.memory.data on. Peers' GPU memory is mapped a second time:
- * address + px_gpu.delta[pe]. Kernels and copies of this PE's GPU may use these addresses. */
+ * address + px_gpu.delta[pe]. Kernels and copies of this PE's GPU may use these addresses.
+ *
+ * PEs whose delta is PX_NOT_MAPPED (far.h) are reached by px_put, px_get, px_amo and px_put_signal of
+ * src/transport/move.h with symmetric addresses, like all others; local addresses may be host memory
+ * or any GPU's. Any thread may call these, but not a function that CUDA calls (cuLaunchHostFunc),
+ * since they call CUDA; px_quiet completes them. */
 #ifndef PX_GPU_GPU_H
 #define PX_GPU_GPU_H
 

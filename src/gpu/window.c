@@ -219,8 +219,10 @@ static px_status reserve(uintptr_t start, size_t span, struct px_error *error)
 {
     CUdeviceptr got = 0;
     CUresult result = px_cuda.cuMemAddressReserve(&got, span, window.granularity, start, 0);
-    if (result == CUDA_SUCCESS && got == start)
+    if (result == CUDA_SUCCESS && (got == start || start == 0)) {
+        window.start = got;
         return PX_OK;
+    }
     if (result == CUDA_SUCCESS)
         (void)px_cuda.cuMemAddressFree(got, span);
     return px_error_set(error, PX_ERR_UNREACHABLE,
@@ -259,20 +261,19 @@ static px_status place_chunks(const struct px_gpu_place *place, struct px_error 
     px_status status = PX_OK;
     if (place->granularity > window.granularity)
         status = remake(place->granularity, error);
-    if (status != PX_OK || (window.start == place->start && window.span == place->span))
+    if (status != PX_OK || (window.start && window.start == place->start && window.span == place->span))
         return status;
     unplace();
     status = reserve(place->start, place->span, error);
     if (status != PX_OK)
         return status;
-    status = map_all(place->start, error);
-    if (status != PX_OK) {
-        (void)px_cuda.cuMemAddressFree(place->start, place->span);
-        return status;
-    }
-    window.start = place->start;
     window.span = place->span;
-    return PX_OK;
+    status = map_all(window.start, error);
+    if (status != PX_OK) {
+        (void)px_cuda.cuMemAddressFree(window.start, window.span);
+        window.start = 0;
+    }
+    return status;
 }
 
 static px_status clear_control(struct px_error *error)

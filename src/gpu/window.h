@@ -44,7 +44,7 @@ size_t px_gpu_window_granularity(void);
 /* Map it at `start` with room up to `span`; PX_ERR_UNREACHABLE: CUDA does not give that address. A
  * second call moves it. Sets px_gpu.control; *data and *room are for programs' memory. */
 struct px_gpu_place {
-    uintptr_t start;
+    uintptr_t start; /* 0: wherever CUDA likes, so it differs between PEs */
     size_t span, granularity; /* the largest of the job: chunks are multiples of it everywhere */
 };
 px_status px_gpu_window_place(const struct px_gpu_place *place, uintptr_t *data, size_t *room,

@@ -2,6 +2,8 @@
 /* The host interface over symmetric memory that the processor cannot touch: what is written goes out
  * of host memory and what is checked comes back to it. Runs on GPU memory, real or pretended (the
  * stand-in of test/standin), and on host memory alike. */
+#include <cuda.h>
+#include <dlfcn.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
 #include <stdbool.h>
@@ -268,6 +270,53 @@ static void try_pointers(int64_t *a, int64_t *table)
     nvshmem_barrier_all();
 }
 
+/* As cudaMalloc does; the driver is the one that the library opened. */
+static void *allocate_on_gpu(size_t bytes)
+{
+    typedef CUresult find_fn(const char *, void **, int, cuuint64_t,
+                             CUdriverProcAddressQueryResult *);
+    char path[4096];
+    const char *folder = getenv("NVSHMEM_CUDA_PATH");
+    snprintf(path, sizeof path, "%s%slibcuda.so.1", folder ? folder : "", folder ? "/" : "");
+    void *driver = dlopen(path, RTLD_NOW);
+    find_fn *find = NULL;
+    *(void **)&find = driver ? dlsym(driver, "cuGetProcAddress_v2") : NULL;
+    CUresult (*retain)(CUcontext *, CUdevice) = NULL, (*set)(CUcontext) = NULL;
+    CUresult (*alloc)(CUdeviceptr *, size_t) = NULL;
+    CUcontext context;
+    CUdeviceptr pointer;
+    if (!find || find("cuDevicePrimaryCtxRetain", (void **)&retain, 7000, 0, NULL) ||
+        find("cuCtxSetCurrent", (void **)&set, 4000, 0, NULL) ||
+        find("cuMemAlloc", (void **)&alloc, 3020, 0, NULL) || retain(&context, 0) || set(context) ||
+        alloc(&pointer, bytes))
+        return NULL;
+    return (void *)(uintptr_t)pointer;
+}
+
+/* More than the GPU has: NULL on every PE, and the heap goes on. */
+static void try_full(void)
+{
+    void *huge = nvshmem_malloc((size_t)900 << 20);
+    ok(huge == NULL && nvshmem_error_check() != 0, "what does not fit is NULL and an error");
+    int64_t *small = nvshmem_malloc(WORDS * sizeof *small);
+    if (!ok(small != NULL, "what fits is there"))
+        return;
+    fill(mine, me, WORDS, 80);
+    nvshmem_int64_put(small, mine, WORDS, next);
+    nvshmem_barrier_all();
+    ok(wrong_own(small, before, WORDS, 80) == 0, "and holds data");
+}
+
+/* Memory of the GPU that is not symmetric, and what nvshmem_ptr gives: wrong arguments, both. */
+static void misuse(const char *what)
+{
+    int64_t *foreign = nvshmem_ptr(nvshmem_malloc(4096), next);
+    if (strcmp(what, "foreign") == 0)
+        foreign = allocate_on_gpu(4096);
+    if (foreign)
+        nvshmem_int64_p(foreign, 1, next);
+}
+
 int main(int argc, char **argv)
 {
     nvshmem_init();
@@ -277,6 +326,15 @@ int main(int argc, char **argv)
     before = (me + n_pes - 1) % n_pes;
     tap_start(me);
     mine = malloc(WORDS * (size_t)n_pes * sizeof *mine);
+    if (argc > 1 && strcmp(argv[1], "full") == 0) {
+        try_full();
+        nvshmem_finalize();
+        return tap_done();
+    }
+    if (argc > 1 && !strtoull(argv[1], NULL, 10)) {
+        misuse(argv[1]);
+        return 0; /* not reached */
+    }
     int64_t *a = nvshmem_malloc(WORDS * sizeof *a), *b = nvshmem_malloc(WORDS * sizeof *b);
     uint64_t *signal = nvshmem_calloc(8, sizeof *signal);
     ok(a && b && signal && mine, "memory");
