@@ -48,7 +48,7 @@ static px_status alone_put(struct px_boot *boot, const char *key, const void *da
     return PX_OK;
 }
 
-static px_status alone_fence(struct px_boot *boot, bool collect, struct px_error *error)
+static px_status alone_fence(struct px_boot *boot, struct px_error *error)
 {
     return PX_OK;
 }

@@ -370,7 +370,7 @@ static px_status pmi2_get(struct px_boot *boot, uint32_t rank, const char *key, 
 
 /* ---- meeting and leaving ---- */
 
-static px_status pmi2_fence(struct px_boot *boot, bool collect, struct px_error *error)
+static px_status pmi2_fence(struct px_boot *boot, struct px_error *error)
 {
     struct call call = {.what = CALL_FENCE};
     return perform(&call, "PMI2_KVS_Fence", boot->timeout_s, error);

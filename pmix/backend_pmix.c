@@ -368,14 +368,14 @@ static px_status meet_members(struct px_boot *boot, struct px_error *error)
     return px_pmix_search(boot, &session.me, boot->mark, count_one, &missing, error);
 }
 
-static px_status pmix_fence(struct px_boot *boot, bool collect, struct px_error *error)
+static px_status pmix_fence(struct px_boot *boot, struct px_error *error)
 {
     px_status status = px_pmix_status(PMIx_Commit(), "PMIx_Commit", error);
     if (status != PX_OK)
         return status;
     if (boot->facts.size < boot->launcher.size)
         return meet_members(boot, error);
-    return px_pmix_fence(boot, &session.me, collect, error);
+    return px_pmix_fence(boot, &session.me, error);
 }
 
 static px_status pmix_get(struct px_boot *boot, uint32_t rank, const char *key, void *data,

@@ -295,7 +295,7 @@ static px_status meet(struct px_boot *boot, bool collect, struct px_error *error
     announce_meeting(boot);
     px_status status = leave_mark(boot, error);
     if (status == PX_OK)
-        status = boot->backend->fence(boot, collect, error);
+        status = boot->backend->fence(boot, error);
     if (status == PX_ERR_TIMEOUT)
         px_missing_report(boot, boot->mark, error);
     else if (status != PX_OK)

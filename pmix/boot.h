@@ -72,7 +72,7 @@ px_status px_boot_exchange(struct px_boot *boot, struct px_error *error);
 px_status px_boot_lookup(struct px_boot *boot, uint32_t rank, const char *key, void *data,
                          size_t capacity, size_t *length, struct px_error *error);
 
-/* Collective: a plain fence, no data. */
+/* Collective: nobody returns before all have come. */
 px_status px_boot_barrier(struct px_boot *boot, struct px_error *error);
 
 /* A new limit of each wait, seconds. */

@@ -467,8 +467,9 @@ unsigned px_pmix_fences_pending(void)
     return atomic_load(&pending_fences);
 }
 
-px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, bool collect,
-                        struct px_error *error)
+/* Always collecting, even where nobody has put anything: unless PMIxFenceBarrier is set in its
+ * mpi.conf, Slurm answers any other fence as soon as the processes of one node have met. */
+px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, struct px_error *error)
 {
     struct answer *answer = answer_new();
     if (!answer)
@@ -476,8 +477,7 @@ px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, bool collec
     answer->is_fence = true;
     answer->who = peer(me, PMIX_RANK_WILDCARD);
     set_flag(&answer->flag, PMIX_COLLECT_DATA);
-    pmix_status_t code =
-        PMIx_Fence_nb(&answer->who, 1, collect ? &answer->flag : NULL, collect, on_fence, answer);
+    pmix_status_t code = PMIx_Fence_nb(&answer->who, 1, &answer->flag, 1, on_fence, answer);
     if (code != PMIX_SUCCESS) {
         answer_free(answer);
         if (code == PMIX_OPERATION_SUCCEEDED) /* done at once, no call-back */

@@ -30,8 +30,7 @@ px_status px_pmix_get_bytes(const pmix_proc_t *me, pmix_rank_t rank, const char 
 
 /* All processes of the job; ends early when the launcher reports a failed PE. PX_ERR_TIMEOUT has no text.
  */
-px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, bool collect,
-                        struct px_error *error);
+px_status px_pmix_fence(struct px_boot *boot, const pmix_proc_t *me, struct px_error *error);
 /* Fences that were given up and that PMIx still has. */
 unsigned px_pmix_fences_pending(void);
 

@@ -22,9 +22,8 @@ struct px_backend {
     px_status (*open)(struct px_boot *boot, struct px_error *error);
     px_status (*put)(struct px_boot *boot, const char *key, const void *data, size_t length,
                      struct px_error *error);
-    /* A meeting of all PEs; `collect`: what was put so far reaches everybody. PX_ERR_TIMEOUT without text when the
-     * limit passes. */
-    px_status (*fence)(struct px_boot *boot, bool collect, struct px_error *error);
+    /* A meeting of all PEs; what was put so far reaches everybody. PX_ERR_TIMEOUT without text when the limit passes. */
+    px_status (*fence)(struct px_boot *boot, struct px_error *error);
     px_status (*get)(struct px_boot *boot, uint32_t launcher_rank, const char *key, void *data,
                      size_t capacity, size_t *length, struct px_error *error);
     /* After a fence timed out: who has put `mark`, which every PE puts just before it? Leaves PX_ARRIVAL_UNKNOWN what

@@ -163,6 +163,28 @@ static void misbehave(void)
         px_fatal(7, "asked to abort");
 }
 
+/* The last PE comes late, and leaves a file just before, which all others find when they have met it. */
+static void meet_plainly(unsigned round)
+{
+    struct px_error error = PX_ERROR_INIT;
+    const struct px_boot_facts *facts = px_boot_facts(boot);
+    char path[200];
+    snprintf(path, sizeof(path), "boot.%.100s.late", facts->job);
+    if (round == 0 && facts->rank == facts->size - 1) {
+        usleep(200000);
+        FILE *file = fopen(path, "w");
+        if (!file || fclose(file) != 0)
+            px_fatal(3, "%s cannot be written", path);
+    }
+    if (px_boot_barrier(boot, &error) != PX_OK)
+        die(&error);
+    if (round == 0) {
+        ok(access(path, F_OK) == 0, "nobody leaves a meeting before the last has come");
+        exchange("third", round); /* all have looked */
+        (void)unlink(path);
+    }
+}
+
 static void one_round(unsigned round)
 {
     struct px_error error = PX_ERROR_INIT;
@@ -178,8 +200,7 @@ static void one_round(unsigned round)
     exchange("second", round + 1000);
     if (round == 0)
         refuse_what_is_not_there();
-    if (px_boot_barrier(boot, &error) != PX_OK)
-        die(&error);
+    meet_plainly(round);
     px_boot_close(boot);
     boot = NULL;
 }

@@ -55,3 +55,10 @@ check "and gets one line a node" at_most 2 'pxshmem' "$err"
 need_network # on one node without one, nothing needs a helper thread
 NVSHMEM_HELPER_CPUS=4000 job "${four_pes[@]}" -- misuse extra_finalize
 check "processors that the job does not have are refused" warns 'processors for helper threads: 4000 is wanted'
+for launcher in "srun -N2 -n4" "pmi2 -N2 -n4" "salloc -N2 -n4"; do
+  [ -z "$(launcher_reason "${launcher%% *}")" ] || continue
+  # shellcheck disable=SC2086 # several words
+  job $launcher -- misuse no_finalize
+  check "leaving without finalise is no failure on two nodes, $launcher" exited_with 0
+  check "and gets one line a node" at_most 2 'pxshmem' "$err"
+done
