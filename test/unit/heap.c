@@ -25,16 +25,9 @@
 #include "heap/heap.h"
 #include "heap/private.h"
 #include "src/diag/log.h"
+#include "test/sanitizer.h"
 
 #define MIB ((size_t)1 << 20)
-#if defined(__SANITIZE_ADDRESS__)
-#define PX_TEST_ASAN 1
-#elif defined(__has_feature)
-#define PX_TEST_ASAN __has_feature(address_sanitizer)
-#else
-#define PX_TEST_ASAN 0
-#endif
-
 #define CONTROL ((size_t)100000) /* not a whole number of pages, on purpose */
 
 struct control {
