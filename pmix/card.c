@@ -8,10 +8,13 @@
 
 #include "pmix/wire.h"
 
-#define CARD_FORMAT    0xc2u /* changes with the layout */
+#define CARD_FORMAT    0xc3u /* changes with the layout */
 #define VERDICT_FORMAT 0xd1u
 #define FLAG_GPU       1u
 #define FLAG_FAILED    2u
+#define FLAG_CHOOSING  4u
+#define FLAGS          (FLAG_GPU | FLAG_FAILED | FLAG_CHOOSING)
+#define PCI_BYTES      6 /* a domain of 32 bits, bus, device and function of 16 */
 
 static px_status refuse(struct px_error *error, const uint8_t version[3], const char *field,
                         uint64_t value, const char *rule)
@@ -32,6 +35,18 @@ static px_status check_ends(const struct px_reader *r, size_t length, const uint
     return PX_OK;
 }
 
+static void write_seat(struct px_writer *w, const struct px_card_seat *seat)
+{
+    px_write_uint(w, seat->numa_mask, 8);
+    if (seat->has_gpu) {
+        px_write_bytes(w, seat->gpu_uuid, sizeof(seat->gpu_uuid));
+        px_write_uint(w, seat->gpu, PCI_BYTES);
+    }
+    px_write_uint(w, seat->n_visible, 1);
+    for (size_t i = 0; i < seat->n_visible && i < PX_CARD_GPUS_MAX; i++)
+        px_write_uint(w, seat->visible[i], PCI_BYTES);
+}
+
 px_status px_card_encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX], size_t *length,
                          struct px_error *error)
 {
@@ -40,19 +55,17 @@ px_status px_card_encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX],
     px_write_uint(&w, PX_VERSION_MAJOR, 1);
     px_write_uint(&w, PX_VERSION_MINOR, 1);
     px_write_uint(&w, PX_VERSION_PATCH, 1);
-    px_write_uint(&w, (card->has_gpu ? FLAG_GPU : 0) | (card->failed ? FLAG_FAILED : 0), 1);
+    px_write_uint(&w,
+                  (card->seat.has_gpu ? FLAG_GPU : 0) | (card->failed ? FLAG_FAILED : 0) |
+                      (card->choosing ? FLAG_CHOOSING : 0),
+                  1);
     px_write_uint(&w, card->heap_kind, 1);
     px_write_uint(&w, card->transports, 2);
     px_write_uint(&w, card->pe, 4);
     px_write_uint(&w, card->heap_bytes, 8);
-    px_write_bytes(&w, card->memory, sizeof(card->memory));
-    if (card->has_gpu) {
-        px_write_bytes(&w, card->gpu_uuid, sizeof(card->gpu_uuid));
-        px_write_uint(&w, card->gpu_domain, 4);
-        px_write_uint(&w, card->gpu_bus, 1);
-        px_write_uint(&w, card->gpu_device, 1);
-        px_write_uint(&w, card->gpu_function, 1);
-    }
+    if (!card->choosing)
+        px_write_bytes(&w, card->memory, sizeof(card->memory));
+    write_seat(&w, &card->seat);
     if (w.overrun)
         return px_error_set(error, PX_ERR_INTERNAL, "card: %u bytes are too few",
                             (unsigned)PX_CARD_MAX);
@@ -60,13 +73,30 @@ px_status px_card_encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX],
     return PX_OK;
 }
 
-static void read_gpu(struct px_reader *r, struct px_card *card)
+static void read_seat(struct px_reader *r, struct px_card_seat *seat)
 {
-    px_read_bytes(r, card->gpu_uuid, sizeof(card->gpu_uuid));
-    card->gpu_domain = (uint32_t)px_read_uint(r, 4);
-    card->gpu_bus = (uint8_t)px_read_uint(r, 1);
-    card->gpu_device = (uint8_t)px_read_uint(r, 1);
-    card->gpu_function = (uint8_t)px_read_uint(r, 1);
+    seat->numa_mask = px_read_uint(r, 8);
+    if (seat->has_gpu) {
+        px_read_bytes(r, seat->gpu_uuid, sizeof(seat->gpu_uuid));
+        seat->gpu = px_read_uint(r, PCI_BYTES);
+    }
+    seat->n_visible = px_read_uint(r, 1);
+    for (size_t i = 0; i < seat->n_visible && i < PX_CARD_GPUS_MAX; i++)
+        seat->visible[i] = px_read_uint(r, PCI_BYTES);
+}
+
+static px_status check_card(const struct px_card *card, uint64_t flags, struct px_error *error)
+{
+    if (flags & ~(uint64_t)FLAGS)
+        return refuse(error, card->version, "flags", flags, "are unknown here");
+    if (card->heap_kind > 1)
+        return refuse(error, card->version, "heap kind", card->heap_kind, "is unknown here");
+    if (!card->failed && card->heap_bytes == 0)
+        return refuse(error, card->version, "heap size", 0, "cannot be");
+    if (card->seat.n_visible > (card->choosing ? PX_CARD_GPUS_MAX : 1) ||
+        (card->choosing && card->seat.n_visible == 0))
+        return refuse(error, card->version, "number of GPUs", card->seat.n_visible, "cannot be");
+    return PX_OK;
 }
 
 px_status px_card_decode(const uint8_t *bytes, size_t length, struct px_card *out,
@@ -79,26 +109,22 @@ px_status px_card_decode(const uint8_t *bytes, size_t length, struct px_card *ou
     if (format != CARD_FORMAT)
         return refuse(error, card.version, "format", format, "is unknown here");
     uint64_t flags = px_read_uint(&r, 1);
+    card.failed = flags & FLAG_FAILED;
+    card.choosing = flags & FLAG_CHOOSING;
+    card.seat.has_gpu = flags & FLAG_GPU;
     card.heap_kind = (uint8_t)px_read_uint(&r, 1);
     card.transports = (uint16_t)px_read_uint(&r, 2);
     card.pe = (uint32_t)px_read_uint(&r, 4);
     card.heap_bytes = px_read_uint(&r, 8);
-    px_read_bytes(&r, card.memory, sizeof(card.memory));
-    card.failed = flags & FLAG_FAILED;
-    card.has_gpu = flags & FLAG_GPU;
-    if (card.has_gpu)
-        read_gpu(&r, &card);
+    if (!card.choosing)
+        px_read_bytes(&r, card.memory, sizeof(card.memory));
+    read_seat(&r, &card.seat);
     px_status status = check_ends(&r, length, card.version, error);
-    if (status != PX_OK)
-        return status;
-    if (flags & ~(uint64_t)(FLAG_GPU | FLAG_FAILED))
-        return refuse(error, card.version, "flags", flags, "are unknown here");
-    if (card.heap_kind > 1)
-        return refuse(error, card.version, "heap kind", card.heap_kind, "is unknown here");
-    if (!card.failed && card.heap_bytes == 0)
-        return refuse(error, card.version, "heap size", 0, "cannot be");
-    *out = card;
-    return PX_OK;
+    if (status == PX_OK)
+        status = check_card(&card, flags, error);
+    if (status == PX_OK)
+        *out = card;
+    return status;
 }
 
 px_status px_verdict_encode(const struct px_verdict *verdict, uint8_t bytes[PX_VERDICT_MAX],

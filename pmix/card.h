@@ -15,6 +15,18 @@
 #define PX_CARD_MAX            (256 - PX_RECORD_HEADER)
 #define PX_CARD_MEMORY_BYTES   128 /* the heap's own part, opaque here */
 #define PX_CARD_TRANSPORTS_MAX 16
+#define PX_CARD_GPUS_MAX       24 /* more in one process are left out */
+
+/* What the PEs of a node choose GPUs, NICs and processors by: the same bytes for all, so the same
+ * choice. A PCI address is domain << 16 | bus << 8 | device << 3 | function. */
+struct px_card_seat {
+    uint64_t numa_mask; /* NUMA nodes of its binding; 0 when not known */
+    bool has_gpu;       /* it uses this one */
+    uint64_t gpu;
+    uint8_t gpu_uuid[16];
+    size_t n_visible; /* those it may choose from; once it has one, that one if there is no other */
+    uint64_t visible[PX_CARD_GPUS_MAX];
+};
 
 struct px_card {
     uint8_t version[3]; /* of the library that wrote it; set by encode */
@@ -23,11 +35,9 @@ struct px_card {
     uint8_t heap_kind;   /* 0 host, 1 GPU */
     uint16_t transports; /* bit i: number i of the list works here */
     uint64_t heap_bytes; /* symmetric size asked for */
+    bool choosing; /* its memory waits until all know who sits where: `memory` is void, visible is not */
     uint8_t memory[PX_CARD_MEMORY_BYTES];
-    bool has_gpu;
-    uint8_t gpu_uuid[16];
-    uint32_t gpu_domain; /* PCI address */
-    uint8_t gpu_bus, gpu_device, gpu_function;
+    struct px_card_seat seat;
 };
 
 px_status px_card_encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX], size_t *length,

@@ -146,10 +146,10 @@ static void explain_gpu(const struct px_topology_machine *machine, const struct 
     enum px_topology_distance distance =
         px_topology_cpu_distance(machine, pe->numa_mask, &machine->gpus[choice->gpu].place);
     px_topology_say(text, size, "GPU %d: ", choice->gpu);
-    if (pe->gpu >= 0)
-        px_topology_say(text, size, "in use by the program already");
-    else if (__builtin_popcountll(pe->gpu_mask) == 1)
+    if (__builtin_popcountll(pe->gpu_mask) == 1)
         px_topology_say(text, size, "the only one visible");
+    else if (pe->gpu >= 0)
+        px_topology_say(text, size, "in use by the program already");
     else if (px_topology_unbound(machine, pe->numa_mask))
         px_topology_say(text, size, "in order, as its processors favour none");
     else

@@ -125,31 +125,35 @@ size_t px_topology_nics_text(const struct px_topology_machine *machine,
     return needed;
 }
 
-size_t px_topology_hidden_gpus(const struct px_topology_machine *machine,
-                               const struct px_topology_plan *plan, uint64_t visible_mask,
-                               char *advice, size_t size)
+static bool named_before(const px_topology_pci *hidden, size_t pe)
 {
-    size_t hidden = 0;
-    uint64_t named = visible_mask;
+    for (size_t i = 0; i < pe; i++)
+        if (hidden[i] == hidden[pe])
+            return true;
+    return false;
+}
+
+size_t px_topology_hidden_gpus(const px_topology_pci *hidden, size_t n_pes, char *advice,
+                               size_t size)
+{
+    size_t n = 0;
     advice[0] = '\0';
-    for (size_t pe = 0; pe < plan->n_pes; pe++) {
+    for (size_t pe = 0; pe < n_pes; pe++) {
         char address[PX_TOPOLOGY_PCI_TEXT_MAX];
-        int gpu = plan->pes[pe].gpu;
-        if (gpu < 0 || (named >> gpu & 1))
+        if (hidden[pe] == PX_TOPOLOGY_PCI_NONE || named_before(hidden, pe))
             continue;
-        px_topology_pci_text(machine->gpus[gpu].pci, address);
+        px_topology_pci_text(hidden[pe], address);
         px_topology_say(advice, size, "%s%s (local PE %zu)",
-                        hidden ? ", " : "the GPUs of other PEs are hidden here: ", address, pe);
-        named |= (uint64_t)1 << gpu;
-        hidden++;
+                        n ? ", " : "GPUs of other PEs of this node are hidden here: ", address, pe);
+        n++;
     }
-    if (hidden)
+    if (n)
         px_topology_say(advice, size,
-                        "; their memory cannot be mapped. Slurm binds GPUs to tasks with "
-                        "--gpus-per-task, --gpu-bind or "
-                        "--ntasks-per-gpu: ask for GPUs per node (--gpus-per-node) and give srun "
-                        "--gpu-bind=none");
-    return hidden;
+                        "; their memory cannot be mapped, so access to it is slow. Slurm binds "
+                        "GPUs to tasks with "
+                        "--gpus-per-task, --gpu-bind or --ntasks-per-gpu: ask for GPUs per node "
+                        "(--gpus-per-node) and give srun --gpu-bind=none");
+    return n;
 }
 
 px_status px_topology_visible_mask(const struct px_topology_machine *machine,

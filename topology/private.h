@@ -75,5 +75,7 @@ unsigned px_topology_sysfs_n_ports(const char *sysfs, const char *device);
 bool px_topology_sysfs_virtual(const char *sysfs, px_topology_pci pci);
 /* The cxi device at an address; false leaves name alone. */
 bool px_topology_sysfs_cxi(const char *sysfs, px_topology_pci pci, char name[PX_TOPOLOGY_NAME_MAX]);
+/* The list in a file of a processor's folder: "thread_siblings_list" and so on. */
+bool px_topology_sysfs_cpus(struct px_topology_cpus *cpus, size_t cpu, const char *what);
 
 #endif

@@ -249,16 +249,15 @@ static px_status read_gpus(struct reader *r)
 }
 
 /* GPUs that the driver knows and hwloc does not: in a container without the PCI part of sysfs. */
-static px_status add_driver_gpus(struct px_topology_machine *machine,
-                                 const struct px_topology_source *source)
+static px_status add_driver_gpus(struct px_topology_machine *machine, const px_topology_pci *gpus,
+                                 size_t n_gpus)
 {
-    for (size_t i = 0; i < source->n_gpus; i++) {
-        if (px_topology_find_gpu(machine, source->gpus[i]) >= 0)
+    for (size_t i = 0; i < n_gpus; i++) {
+        if (px_topology_find_gpu(machine, gpus[i]) >= 0)
             continue;
         px_status status = add_gpu(
-            machine,
-            &(struct px_topology_gpu){.pci = source->gpus[i],
-                                      .place = {.package = -1, .numa = -1, .host_bridge = -1}});
+            machine, &(struct px_topology_gpu){
+                         .pci = gpus[i], .place = {.package = -1, .numa = -1, .host_bridge = -1}});
         if (status != PX_OK)
             return status;
     }
@@ -408,27 +407,40 @@ static int compare_ports(const void *a, const void *b)
     return order ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
+static px_status sort_gpus(struct px_topology_machine *machine, struct px_error *error)
+{
+    if (machine->n_gpus > PX_TOPOLOGY_GPUS_MAX)
+        return px_error_set(error, PX_ERR_UNSUPPORTED,
+                            "%zu GPUs on one node: at most %d are supported", machine->n_gpus,
+                            PX_TOPOLOGY_GPUS_MAX);
+    if (machine->n_gpus)
+        qsort(machine->gpus, machine->n_gpus, sizeof(*machine->gpus), compare_gpus);
+    return PX_OK;
+}
+
+px_status px_topology_add_gpus(struct px_topology_machine *machine, const px_topology_pci *gpus,
+                               size_t n_gpus, struct px_error *error)
+{
+    if (add_driver_gpus(machine, gpus, n_gpus) != PX_OK)
+        return px_error_errno(error, ENOMEM, "reading the topology");
+    return sort_gpus(machine, error);
+}
+
 static px_status read_devices(struct reader *r, const struct px_topology_source *source,
                               struct px_error *error)
 {
     px_status status = read_gpus(r);
     if (status == PX_OK)
-        status = add_driver_gpus(r->machine, source);
+        status = add_driver_gpus(r->machine, source->gpus, source->n_gpus);
     if (status == PX_OK)
         status = read_rdma(r);
     if (status == PX_OK)
         status = read_slingshot(r);
     if (status != PX_OK)
         return px_error_errno(error, ENOMEM, "reading the topology");
-    if (r->machine->n_gpus > PX_TOPOLOGY_GPUS_MAX)
-        return px_error_set(error, PX_ERR_UNSUPPORTED,
-                            "%zu GPUs on one node: at most %d are supported", r->machine->n_gpus,
-                            PX_TOPOLOGY_GPUS_MAX);
-    if (r->machine->n_gpus)
-        qsort(r->machine->gpus, r->machine->n_gpus, sizeof(*r->machine->gpus), compare_gpus);
     if (r->machine->n_ports)
         qsort(r->machine->ports, r->machine->n_ports, sizeof(*r->machine->ports), compare_ports);
-    return PX_OK;
+    return sort_gpus(r->machine, error);
 }
 
 px_status px_topology_read(const struct px_topology_source *source,

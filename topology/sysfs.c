@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What hwloc does not tell of a NIC and sysfs does: speed and fabric of a port, virtual functions,
- * names of Slingshot devices. Every value is optional; what cannot be read stays as it was. */
+ * names of Slingshot devices; and which processors share a core, where loading hwloc for it would take
+ * too long. Every value is optional; what cannot be read stays as it was. */
 #include "config.h"
 #include "topology/topology.h"
 #include "topology/private.h"
@@ -130,4 +131,11 @@ bool px_topology_sysfs_cxi(const char *sysfs, px_topology_pci pci, char name[PX_
     }
     closedir(devices);
     return found;
+}
+
+bool px_topology_sysfs_cpus(struct px_topology_cpus *cpus, size_t cpu, const char *what)
+{
+    char line[1024];
+    return read_line(line, sizeof(line), "/sys/devices/system/cpu/cpu%zu/topology/%s", cpu, what) &&
+           px_topology_cpus_parse(line, cpus, NULL) == PX_OK;
 }

@@ -52,6 +52,11 @@ px_status px_topology_cpus_parse(const char *text, struct px_topology_cpus *cpus
 /* The processors this process may run on now. */
 px_status px_topology_own_cpus(struct px_topology_cpus *cpus, struct px_error *error);
 
+/* For helper threads of a PE that has one core and for which nobody has read the machine: the other
+ * processors that this job may use, those of the same package if there are any. Left empty when it
+ * has more than one core, when there are no others, or when the system does not tell. */
+void px_topology_beside(const struct px_topology_cpus *own, struct px_topology_cpus *others);
+
 /* Let the calling thread run on these only: for helper threads. An empty set leaves it as it is. */
 px_status px_topology_bind_thread(const struct px_topology_cpus *cpus, struct px_error *error);
 
@@ -164,6 +169,11 @@ px_status px_topology_read(const struct px_topology_source *source,
                            struct px_topology_machine **machine, struct px_error *error);
 void px_topology_free(struct px_topology_machine *machine);
 
+/* GPUs that were heard of later, as source->gpus: the machine of all PEs holds those that any of
+ * them sees. Indices of GPUs change. */
+px_status px_topology_add_gpus(struct px_topology_machine *machine, const px_topology_pci *gpus,
+                               size_t n_gpus, struct px_error *error);
+
 /* Index of the GPU with that address, -1 if there is none. */
 int px_topology_find_gpu(const struct px_topology_machine *machine, px_topology_pci pci);
 
@@ -237,12 +247,11 @@ void px_topology_plan_free(struct px_topology_plan *plan);
 size_t px_topology_nics_text(const struct px_topology_machine *machine,
                              const struct px_topology_choice *choice, char *text, size_t size);
 
-/* Why this process cannot map the memory of the peers' GPUs: a GPU that a peer uses is not visible
- * here. Names the GPUs and the srun option in `advice` and returns how many are hidden; 0 leaves
- * advice empty. */
-size_t px_topology_hidden_gpus(const struct px_topology_machine *machine,
-                               const struct px_topology_plan *plan, uint64_t visible_mask,
-                               char *advice, size_t size);
+/* Advice about GPUs of peers that are not visible here: hidden[pe] is the address of the one that a
+ * local PE uses, PX_TOPOLOGY_PCI_NONE where it is visible. Names each once with the first PE, and
+ * the srun option. Returns how many are hidden; 0 leaves advice empty. */
+size_t px_topology_hidden_gpus(const px_topology_pci *hidden, size_t n_pes, char *advice,
+                               size_t size);
 
 enum px_topology_link {
     PX_TOPOLOGY_LINK_UNKNOWN,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/api/place.h"
 #include "src/coll/coll.h"
 #include "src/diag/log.h"
 #include "src/transport/move.h"
@@ -52,40 +53,73 @@ uintptr_t px_gpumem_stages(void)
 
 /* --- choose --- */
 
-static uint32_t local_index(void)
+static struct px_gpu_view view; /* of this process */
+
+static bool is_listed(const struct px_card_seat *seat, uint64_t pci)
 {
-    for (uint32_t i = 0; i < px_world.facts->local_size; i++)
-        if (px_world.facts->local_ranks[i] == px_world.facts->rank)
-            return i;
-    return 0;
+    for (size_t i = 0; i < seat->n_visible; i++)
+        if (seat->visible[i] == pci)
+            return true;
+    return false;
 }
 
-static px_status try_gpu(struct px_error *error)
+/* What the driver says of this PE, for the others. */
+static px_status take_seat(struct px_error *error)
 {
-    return px_gpu_open(px_world.env.cuda_path, local_index(), error);
+    struct px_card_seat seat = {.has_gpu = false};
+    bool undecided = px_on_gpu && !view.has_current && view.n_visible > 1;
+    if (px_on_gpu && view.has_current) {
+        seat.has_gpu = true;
+        seat.gpu = view.current.pci;
+        memcpy(seat.gpu_uuid, view.current.uuid, sizeof(seat.gpu_uuid));
+    }
+    for (size_t i = 0; px_on_gpu && !view.has_current && i < view.n_visible; i++)
+        if (!is_listed(&seat, view.visible[i].pci) && seat.n_visible < PX_CARD_GPUS_MAX)
+            seat.visible[seat.n_visible++] = view.visible[i].pci;
+    return px_place_look(&seat, undecided, error);
+}
+
+static bool demanded(void)
+{
+    return strcmp(px_world.env.heap_kind, "DEVICE") == 0;
+}
+
+/* There is no GPU memory: an error where it was demanded, else the reason is kept. */
+static px_status do_without(px_status status, const char *why, struct px_error *error)
+{
+    px_world.on_gpu = false;
+    px_world.describe_gpu = NULL;
+    if (demanded())
+        return px_error_set(error, status,
+                            "NVSHMEM_HEAP_KIND is DEVICE, but there is no GPU memory: %s", why);
+    snprintf(px_gpu.why_not, sizeof(px_gpu.why_not), "%.*s", (int)sizeof(px_gpu.why_not) - 1, why);
+    if (status == PX_ERR_NOT_FOUND || status == PX_ERR_UNSUPPORTED)
+        px_info(PX_SUB_INIT, "symmetric memory is host memory: %s", why);
+    else
+        px_warn_once_per_node("symmetric memory is host memory: %s", why);
+    return PX_OK;
 }
 
 px_status px_gpumem_choose(struct px_error *error)
 {
     struct px_error why = PX_ERROR_INIT;
-    const char *kind = px_world.env.heap_kind;
-    px_world.on_gpu = false;
-    if (strcmp(kind, "SYSMEM") == 0)
-        return PX_OK;
-    px_status status = try_gpu(&why);
-    px_world.on_gpu = status == PX_OK;
-    px_world.describe_gpu = status == PX_OK ? px_gpu_describe : NULL;
-    if (status == PX_OK)
-        return PX_OK;
-    if (strcmp(kind, "DEVICE") == 0)
-        return px_error_set(
-            error, status, "NVSHMEM_HEAP_KIND is DEVICE, but there is no GPU memory: %s", why.text);
-    snprintf(px_gpu.why_not, sizeof(px_gpu.why_not), "%.*s", (int)sizeof(px_gpu.why_not) - 1,
-             why.text);
-    if (status == PX_ERR_NOT_FOUND || status == PX_ERR_UNSUPPORTED)
-        px_info(PX_SUB_INIT, "symmetric memory is host memory: %s", why.text);
-    else
-        px_warn_once_per_node("symmetric memory is host memory: %s", why.text);
+    px_status status = PX_OK, found = PX_OK;
+    px_world.on_gpu = strcmp(px_world.env.heap_kind, "SYSMEM") != 0;
+    if (px_on_gpu && (found = px_gpu_look(px_world.env.cuda_path, &view, &why)) != PX_OK)
+        status = do_without(found, why.text, error);
+    return status == PX_OK ? take_seat(error) : status;
+}
+
+px_status px_gpumem_open(struct px_error *error)
+{
+    struct px_error why = PX_ERROR_INIT;
+    px_status status = px_gpu_open(px_world.place.gpu, px_world.place.gpu_share, &why);
+    if (status != PX_OK) {
+        px_place_no_gpu();
+        return do_without(status, why.text, error);
+    }
+    px_world.describe_gpu = px_gpu_describe;
+    px_place_took_gpu(px_gpu.id.pci, px_gpu.id.uuid);
     return PX_OK;
 }
 
@@ -149,6 +183,7 @@ void px_gpumem_give_up(const char *why)
 {
     px_gpu_window_destroy();
     px_gpu_close();
+    px_place_no_gpu();
     px_world.on_gpu = false;
     px_world.describe_gpu = NULL;
     px_warn_once_per_node("symmetric memory is host memory: %s", why);
@@ -193,6 +228,35 @@ static void attach_peers(void)
     free(peers);
 }
 
+static bool sees(const uint8_t uuid[16])
+{
+    for (size_t i = 0; i < view.n_visible; i++)
+        if (memcmp(view.visible[i].uuid, uuid, sizeof(view.visible[i].uuid)) == 0)
+            return true;
+    return false;
+}
+
+/* Peers of the node whose memory cannot be mapped because this process does not see their GPU: a
+ * matter of the job's options, not of the machine. */
+static void tell_hidden(void)
+{
+    const struct px_boot_facts *facts = px_world.facts;
+    char advice[1024];
+    if (px_world.env.disable_p2p)
+        return;
+    px_topology_pci *hidden = calloc(facts->local_size, sizeof(*hidden));
+    for (uint32_t i = 0; hidden && i < facts->local_size; i++) {
+        uint32_t pe = facts->local_ranks[i];
+        const struct px_card_seat *seat = px_startup_seat(pe);
+        bool lost = px_gpu.delta[pe] == PX_NOT_MAPPED && seat->has_gpu && !sees(seat->gpu_uuid);
+        hidden[i] = lost ? seat->gpu : PX_TOPOLOGY_PCI_NONE;
+    }
+    if (hidden && px_topology_hidden_gpus(hidden, facts->local_size, advice, sizeof(advice)) &&
+        px_log_first_on_node("hidden GPUs")) /* each PE would name others */
+        px_warn("%s", advice);
+    free(hidden);
+}
+
 static bool maps_all(void)
 {
     for (uint32_t pe = 0; pe < px_peers.n_pes; pe++)
@@ -209,7 +273,10 @@ static px_status start_agents(struct px_error *error)
     px_gpu.far = px_agree_min(px_team_world(), maps_all(), &call) == 0;
     if (!px_gpu.far)
         return PX_OK;
+    bool near_nic = px_place_enter();
     status = px_gpu_agent_start(error);
+    if (near_nic)
+        px_place_leave();
     if (px_agree_min(px_team_world(), status == PX_OK, &call) == 0 && status == PX_OK)
         status = px_error_set(error, PX_ERR_SYSTEM, "another PE cannot serve its GPU memory");
     return status;
@@ -228,6 +295,7 @@ px_status px_gpumem_connect(struct px_error *error)
     px_gpu_far_init((void *)(px_world.memory.base + far_offset()));
     meet(NULL);
     attach_peers();
+    tell_hidden();
     px_gpu_move_on_growth(attach_peers);
     px_status status = px_gpu_move_open(error);
     return status == PX_OK ? start_agents(error) : status;
@@ -303,12 +371,13 @@ const char *px_gpumem_words(char *text, size_t size)
 
 px_status px_gpumem_choose(struct px_error *error)
 {
+    static const struct px_card_seat no_gpu;
     px_world.on_gpu = false;
     if (strcmp(px_world.env.heap_kind, "DEVICE") == 0)
         return px_error_set(error, PX_ERR_UNSUPPORTED,
                             "NVSHMEM_HEAP_KIND is DEVICE, but this library was built without CUDA: "
                             "use SYSMEM or AUTO, or build it with the CUDA toolkit");
-    return PX_OK;
+    return px_place_look(&no_gpu, false, error);
 }
 
 px_gpumem_note_fn *px_gpumem_take_note(void)

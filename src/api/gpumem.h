@@ -8,9 +8,11 @@
 
 #define px_on_gpu (PX_HAVE_CUDA && px_world.on_gpu)
 
-/* Decides by NVSHMEM_HEAP_KIND and what is there; sets px_world.on_gpu. Fails only when a GPU was
- * demanded. */
+/* Decides by NVSHMEM_HEAP_KIND and what is there; sets px_world.on_gpu and takes this PE's seat
+ * (place.h). Fails when a GPU was demanded, or for place.h's reasons. */
 px_status px_gpumem_choose(struct px_error *error);
+/* Opens the GPU that place.h gave; without success, if none was demanded, px_on_gpu is false. */
+px_status px_gpumem_open(struct px_error *error);
 
 /* The parts of this PE alone, in this order. */
 size_t px_gpumem_host_bytes(void);  /* more of the control area: card and stages */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the PEs meet at start-up, in rounds of two collecting exchanges; one round is the rule.
+/* How the PEs meet at start-up, in rounds of two collecting exchanges; one round is the rule. Where PEs choose among
+ * several GPUs (place.h) an exchange of cards comes first: they take their GPUs by it, and begin.
  *
  *   card     what this PE has: memory, free addresses, transports that work here, or that it failed already
  *            -> all agree on one address, map the peers of their node, open the transport that all have
@@ -21,7 +22,7 @@
 #include "src/diag/log.h"
 #include "src/transport/move.h"
 
-#define ROUNDS 4
+#define ROUNDS 5
 
 struct px_startup {
     const struct px_boot_facts *facts;
@@ -29,9 +30,8 @@ struct px_startup {
     struct px_heap_card *memory; /* [size] of this round */
     struct px_verdict *verdicts; /* [size]; the transport looks addresses up here until it closes */
     struct px_transport_setup setup; /* the transport keeps a pointer to it */
-    struct px_place place;           /* found when a transport is wanted */
     size_t heap_bytes;               /* asked for */
-    bool want_remote;
+    bool want_remote, near_nic;      /* near_nic: this thread runs where helpers belong */
     char refused[512]; /* which transports were refused here, and why */
 };
 
@@ -73,7 +73,7 @@ static void transport_setup(const struct px_startup *startup, struct px_transpor
         .env = env,
         .map = map_peer,
         .take_note = px_gpumem_take_note(),
-        .nics = startup->place.nics,
+        .nics = px_world.place.nics,
     };
 }
 
@@ -144,6 +144,8 @@ static px_status decode_card(struct px_startup *startup, uint32_t pe, const uint
         return status;
     if (card->pe != pe)
         return px_error_set(error, PX_ERR_PROTOCOL, "it says it is PE %u's", card->pe);
+    if (card->choosing)
+        return PX_OK;
     status = px_heap_card_decode(card->memory, sizeof(card->memory), &startup->memory[pe], error);
     if (status == PX_OK &&
         startup->memory[pe].pid_namespace == startup->memory[startup->facts->rank].pid_namespace)
@@ -168,9 +170,12 @@ static px_status exchange_cards(struct px_startup *startup, int round, const str
     if (!card.failed) {
         card.heap_bytes = startup->heap_bytes;
         card.heap_kind = px_on_gpu;
+        card.choosing = px_place_undecided();
+        card.seat = *px_place_seat();
         card.transports = startup->want_remote ? (uint16_t)usable_transports(startup) : 0;
-        status = px_heap_card(px_world.heap, card.memory, error);
     }
+    if (!card.failed && !card.choosing)
+        status = px_heap_card(px_world.heap, card.memory, error);
     if (status == PX_OK)
         status = px_card_encode(&card, bytes, &length, error);
     snprintf(key, sizeof(key), "card%d", round);
@@ -353,6 +358,34 @@ static bool any_failed(const struct px_startup *startup)
     return false;
 }
 
+static bool any_chooses(const struct px_startup *startup)
+{
+    for (uint32_t pe = 0; pe < startup->facts->size; pe++)
+        if (startup->cards[pe].choosing)
+            return true;
+    return false;
+}
+
+/* Until start-up ends this thread is where the threads that it starts belong. */
+static px_status take_place(struct px_startup *startup, struct px_error *error)
+{
+    px_status status = px_place_decide(startup->cards, error);
+    if (status == PX_OK && startup->want_remote && px_place_enter())
+        startup->near_nic = true;
+    return status;
+}
+
+/* What the round of choosing is for: everybody knows his GPU, and has memory for the round to come. */
+static px_status take_gpu(struct px_startup *startup, struct px_error *error)
+{
+    px_status status = check_sizes(startup, error);
+    if (status == PX_OK)
+        status = check_kinds(startup, error);
+    if (status == PX_OK)
+        status = take_place(startup, error);
+    return status == PX_OK && !px_world.heap ? px_world_create_heap(error) : status;
+}
+
 /* Between the two exchanges: everything that can go wrong on this PE alone. */
 static px_status do_my_part(struct px_startup *startup, int round, struct px_verdict *verdict,
                             struct px_error *error)
@@ -360,6 +393,8 @@ static px_status do_my_part(struct px_startup *startup, int round, struct px_ver
     px_status status = check_sizes(startup, error);
     if (status == PX_OK)
         status = check_kinds(startup, error);
+    if (status == PX_OK)
+        status = take_place(startup, error);
     if (status == PX_OK)
         status = place(startup, round, error);
     if (status == PX_OK)
@@ -412,6 +447,10 @@ static px_status run_round(struct px_startup *startup, int round, struct px_erro
     px_status status = exchange_cards(startup, round, mine, error);
     if (status != PX_OK)
         return status;
+    if (!any_failed(startup) && any_chooses(startup)) {
+        (void)take_gpu(startup, mine); /* the next card tells */
+        return PX_ERR_UNREACHABLE;
+    }
     if (mine->status == PX_OK && !any_failed(startup))
         (void)do_my_part(startup, round, &verdict, mine); /* in `mine` */
     status = exchange_verdicts(startup, round, &verdict, mine, error);
@@ -473,12 +512,9 @@ fail:
     return NULL;
 }
 
-/* Threads start where their creator may run: while the transport is opened and connected this thread is where the
- * helpers belong. False: nothing was changed. */
-static bool go_near_nic(const struct px_place *place, struct px_topology_cpus *own)
+const struct px_card_seat *px_startup_seat(uint32_t pe)
 {
-    return !px_topology_cpus_empty(&place->helpers) && px_topology_own_cpus(own, NULL) == PX_OK &&
-           px_topology_bind_thread(&place->helpers, NULL) == PX_OK;
+    return &current->cards[pe].seat;
 }
 
 px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_error *error)
@@ -487,10 +523,6 @@ px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_er
     if (!startup)
         return error->status;
     px_peers.remote = &px_transport_none;
-    if (startup->want_remote && mine->status == PX_OK)
-        (void)px_place_find(&startup->place, mine); /* told to the others when it failed */
-    struct px_topology_cpus own;
-    bool moved = go_near_nic(&startup->place, &own);
     px_status status = PX_ERR_UNREACHABLE;
     for (int round = 0; status == PX_ERR_UNREACHABLE && round < ROUNDS; round++) {
         if (mine->status == PX_ERR_UNREACHABLE)
@@ -501,8 +533,8 @@ px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_er
         px_heap_facts(px_world.heap, &px_world.memory);
         status = connect_transport(startup, error);
     }
-    if (moved)
-        (void)px_topology_bind_thread(&own, NULL); /* these were allowed a moment ago */
+    if (startup->near_nic)
+        px_place_leave();
     if (status != PX_OK)
         px_startup_forget();
     return status;

@@ -97,6 +97,9 @@ px_status px_world_create_heap(struct px_error *error)
 {
     const struct px_env *env = &px_world.env;
     const struct px_boot_facts *facts = px_world.facts;
+    px_status status = px_on_gpu ? px_gpumem_open(error) : PX_OK;
+    if (status != PX_OK)
+        return status;
     uint64_t limit = env->max_memory_per_pe ? env->max_memory_per_pe : env->max_memory_per_gpu;
     struct px_heap_options options = {
         .size = heap_size(env),
@@ -114,7 +117,6 @@ px_status px_world_create_heap(struct px_error *error)
                             "NVSHMEM_SYMMETRIC_SIZE (%zu bytes) is larger than "
                             "NVSHMEM_MAX_MEMORY_PER_PE (%llu bytes)",
                             options.size, (unsigned long long)limit);
-    px_status status = PX_OK;
     if (px_on_gpu && (status = px_gpumem_create(options.size, error)) == PX_OK)
         px_gpumem_heap_options(&options);
     if (status == PX_OK)
@@ -264,6 +266,7 @@ static void drop_heap(void)
     px_world.heap = NULL;
     if (px_on_gpu)
         px_gpumem_close();
+    px_place_forget();
 }
 
 static void close_boot(void)
@@ -310,7 +313,7 @@ px_status px_world_start(const struct px_start *start, struct px_error *error)
         goto undo_tables;
     if (status == PX_OK)
         status = px_gpumem_choose(&mine);
-    if (status == PX_OK)
+    if (status == PX_OK && !px_place_undecided())
         (void)px_world_create_heap(&mine); /* told to the others when it failed */
     if (px_startup_meet(heap_size(&px_world.env), &mine, error) != PX_OK)
         goto undo_heap;

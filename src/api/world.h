@@ -10,6 +10,7 @@
 
 #include "heap/heap.h"
 #include "pmix/boot.h"
+#include "src/api/place.h"
 #include "src/diag/error.h"
 #include "src/env/env.h"
 #include "src/transport/control.h"
@@ -31,6 +32,7 @@ struct px_world {
     bool on_gpu; /* programs' memory is GPU memory: gpumem.h */
     /* What an address is that only the GPU's driver knows; NULL without one. */
     bool (*describe_gpu)(const void *address, char *text, size_t size);
+    struct px_place place; /* from the first meeting on */
     struct px_heap_facts memory;
     struct px_control *control; /* mine, in the window */
     uint32_t *pids;             /* [size] as their owners see them; 0 = not known */
@@ -99,6 +101,7 @@ const char *px_world_pe_name(uint32_t pe, char *text, size_t size);
  * is open where one is needed. */
 px_status px_world_create_heap(struct px_error *error); /* memory of this PE, of the kind px_world.on_gpu says */
 void px_startup_peers(struct px_heap_peer *peers); /* the PEs of this node, facts->local_size of them */
+const struct px_card_seat *px_startup_seat(uint32_t pe);
 px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_error *error);
 void px_startup_close_transport(void);
 void px_startup_forget(void); /* also closes the transport */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which GPU this PE uses, and its context. The device whose context the program has made current is
- * adopted; without one it is number "rank on the node" modulo the visible ones, which is also what
- * programs choose that call cudaSetDevice after nvshmem_init. Visibility (CUDA_VISIBLE_DEVICES with
- * numbers, UUIDs or MIG instances, Slurm's binding) is the driver's business.
+/* The GPU of this PE and its context. The device whose context the program has made current is
+ * adopted; without one it is told which to take (src/api/place.c), by PCI address, as numbers mean
+ * something else in each process. Visibility (CUDA_VISIBLE_DEVICES with numbers, UUIDs or MIG
+ * instances, Slurm's binding) is the driver's business.
+ *
+ * A context that was made here becomes current in the thread that starts the library, so that a
+ * program that never chooses a device gets the one where its symmetric memory is, not number 0.
  *
  * Calls come from any thread: each makes the context current for its own length. */
 #include "config.h"
@@ -32,31 +35,105 @@ static void write_name(void)
              address);
 }
 
-static px_status adopt_or_choose(uint32_t local_index, struct px_error *error)
+static px_status identify(CUdevice device, struct px_gpu_id *id, struct px_error *error)
 {
-    int count;
+    int domain = 0, bus = 0, slot = 0;
+    CUuuid uuid;
+    px_status status =
+        px_cu(error, cuDeviceGetAttribute(&domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, device));
+    if (status == PX_OK)
+        status = px_cu(error, cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
+    if (status == PX_OK)
+        status =
+            px_cu(error, cuDeviceGetAttribute(&slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device));
+    if (status == PX_OK)
+        status = px_cu(error, cuDeviceGetUuid(&uuid, device));
+    if (status != PX_OK)
+        return status;
+    id->pci = (uint64_t)(uint32_t)domain << 16 | (uint64_t)(bus & 0xff) << 8 |
+              (uint64_t)(slot & 0x1f) << 3;
+    memcpy(id->uuid, uuid.bytes, sizeof(id->uuid));
+    return PX_OK;
+}
+
+static px_status look_at_current(struct px_gpu_view *view, struct px_error *error)
+{
+    CUcontext context = NULL;
+    CUdevice device;
+    px_status status = px_cu(error, cuCtxGetCurrent(&context));
+    if (status != PX_OK || !context)
+        return status;
+    status = px_cu(error, cuCtxGetDevice(&device));
+    if (status == PX_OK)
+        status = identify(device, &view->current, error);
+    view->has_current = status == PX_OK;
+    return status;
+}
+
+px_status px_gpu_look(const char *cuda_path, struct px_gpu_view *view, struct px_error *error)
+{
+    int count = 0;
+    *view = (struct px_gpu_view){.n_visible = 0};
+    px_status status = px_cuda_open(cuda_path, error);
+    if (status == PX_OK)
+        status = look_at_current(view, error);
+    if (status == PX_OK)
+        status = px_cu(error, cuDeviceGetCount(&count));
+    for (int i = 0; status == PX_OK && i < count && i < PX_GPU_VISIBLE_MAX; i++) {
+        CUdevice device;
+        status = px_cu(error, cuDeviceGet(&device, i));
+        if (status == PX_OK)
+            status = identify(device, &view->visible[view->n_visible++], error);
+    }
+    return status;
+}
+
+/* MIG instances share the address of their GPU: PEs that share it get different ones while there
+ * are enough. */
+static px_status find_device(uint64_t pci, uint32_t share, CUdevice *device, struct px_error *error)
+{
+    CUdevice found[PX_GPU_VISIBLE_MAX];
+    int count = 0;
+    size_t n_found = 0;
+    px_status status = px_cu(error, cuDeviceGetCount(&count));
+    for (int i = 0; status == PX_OK && i < count && i < PX_GPU_VISIBLE_MAX; i++) {
+        struct px_gpu_id id = {.pci = 0};
+        status = px_cu(error, cuDeviceGet(&found[n_found], i));
+        if (status == PX_OK)
+            status = identify(found[n_found], &id, error);
+        n_found += status == PX_OK && id.pci == pci;
+    }
+    if (status == PX_OK && n_found == 0)
+        return px_error_set(error, PX_ERR_NOT_FOUND, "the GPU chosen is not visible any more");
+    if (status == PX_OK)
+        *device = found[share % n_found];
+    return status;
+}
+
+static px_status adopt_or_take(uint64_t pci, uint32_t share, struct px_error *error)
+{
     px_status status = px_cu(error, cuCtxGetCurrent(&px_gpu.context));
     if (status == PX_OK && px_gpu.context)
         return px_cu(error, cuCtxGetDevice(&px_gpu.device));
     if (status == PX_OK)
-        status = px_cu(error, cuDeviceGetCount(&count));
-    if (status == PX_OK)
-        status = px_cu(error, cuDeviceGet(&px_gpu.device, (int)(local_index % (uint32_t)count)));
+        status = find_device(pci, share, &px_gpu.device, error);
     if (status == PX_OK)
         status = px_cu(error, cuDevicePrimaryCtxRetain(&px_gpu.context, px_gpu.device));
-    state.retained = status == PX_OK;
-    return status;
+    if (status != PX_OK)
+        return status;
+    state.retained = true;
+    return px_cu(error, cuCtxSetCurrent(px_gpu.context));
 }
 
-px_status px_gpu_open(const char *cuda_path, uint32_t local_index, struct px_error *error)
+px_status px_gpu_open(uint64_t pci, uint32_t share, struct px_error *error)
 {
     px_gpu = (struct px_gpu){.up = false};
     state.retained = state.told = false;
-    px_status status = px_cuda_open(cuda_path, error);
+    px_status status = adopt_or_take(pci, share, error);
     if (status == PX_OK)
-        status = adopt_or_choose(local_index, error);
+        status = identify(px_gpu.device, &px_gpu.id, error);
     if (status != PX_OK)
-        return status;
+        goto undo;
     px_gpu.up = true;
     write_name();
     struct px_gpu_visit visit;
@@ -65,36 +142,47 @@ px_status px_gpu_open(const char *cuda_path, uint32_t local_index, struct px_err
         status = px_cu(error, cuStreamCreate(&px_gpu.stream, CU_STREAM_NON_BLOCKING));
         px_gpu_leave(&visit);
     }
-    if (status != PX_OK)
-        px_gpu_close();
+    if (status == PX_OK)
+        return PX_OK;
+undo:
+    px_gpu_close();
     return status;
+}
+
+/* The thread that ends the library may have our context current without having asked for it. */
+static void release_context(void)
+{
+    CUcontext current = NULL;
+    if (px_cuda.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == px_gpu.context)
+        (void)px_cuda.cuCtxSetCurrent(NULL); /* at the end nothing can be done about it */
+    (void)px_cuda.cuDevicePrimaryCtxRelease(px_gpu.device);
+    state.retained = false;
 }
 
 void px_gpu_close(void)
 {
     struct px_gpu_visit visit;
-    if (!px_gpu.up)
-        return;
-    if (px_gpu.stream && px_gpu_enter(&visit, NULL) == PX_OK) {
+    if (px_gpu.up && px_gpu.stream && px_gpu_enter(&visit, NULL) == PX_OK) {
         (void)px_cuda.cuStreamDestroy(px_gpu.stream); /* at the end nothing can be done about it */
         px_gpu_leave(&visit);
     }
     if (state.retained)
-        (void)px_cuda.cuDevicePrimaryCtxRelease(px_gpu.device);
+        release_context();
     px_gpu = (struct px_gpu){.up = false};
 }
 
 /* Host-initiated operations still work, kernels on the other device would not. */
-static void tell_other_device(CUcontext current)
+static void tell_other_device(void)
 {
     CUdevice device;
     if (state.told || px_cuda.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == px_gpu.device)
         return;
-    (void)current;
     state.told = true;
-    px_warn("symmetric memory of this PE is on %s, but the program has made GPU %d current: select "
-            "the GPU before nvshmem_init, as kernels on another one cannot use this memory",
-            px_gpu.name, device);
+    px_warn(
+        "symmetric memory of this PE is on %s, but the program has made GPU %d current: select "
+        "the GPU before nvshmem_init, or leave the choice to it, as kernels on another one cannot "
+        "use this memory",
+        px_gpu.name, device);
 }
 
 px_status px_gpu_enter(struct px_gpu_visit *visit, struct px_error *error)
@@ -105,7 +193,7 @@ px_status px_gpu_enter(struct px_gpu_visit *visit, struct px_error *error)
     if (status != PX_OK || current == px_gpu.context)
         return status;
     if (current)
-        tell_other_device(current);
+        tell_other_device();
     status = px_cu(error, cuCtxPushCurrent(px_gpu.context));
     visit->pushed = status == PX_OK;
     return status;

@@ -21,6 +21,13 @@
 /* In front of programs' GPU memory: flags and staging of stream collectives and kernels. */
 #define PX_GPU_CONTROL_BYTES ((size_t)4 << 20)
 
+/* A GPU in all processes of the node: domain << 16 | bus << 8 | device << 3, and the UUID, which is
+ * that of the instance under MIG. */
+struct px_gpu_id {
+    uint64_t pci;
+    uint8_t uuid[16];
+};
+
 #if PX_HAVE_CUDA
 struct px_gpu {
     bool up;   /* a device is chosen, its context is there */
@@ -28,6 +35,7 @@ struct px_gpu {
     bool far;  /* some PE cannot map the memory of another: agents run (far.h) */
     bool vmm;  /* memory is made of CUDA VMM chunks: the same address on all PEs */
     CUdevice device;
+    struct px_gpu_id id;
     CUcontext context;
     CUstream stream;   /* ours, non-blocking, for host-initiated operations */
     uintptr_t control; /* the device control area of this PE, at the start of its GPU memory */

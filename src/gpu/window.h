@@ -33,7 +33,17 @@ struct px_gpu_card {
 };
 
 /* device.c */
-px_status px_gpu_open(const char *cuda_path, uint32_t local_index, struct px_error *error);
+#define PX_GPU_VISIBLE_MAX 64
+/* What this process could use, in the driver's order; looking makes no context. */
+struct px_gpu_view {
+    bool has_current; /* the program has made a context current */
+    struct px_gpu_id current;
+    size_t n_visible;
+    struct px_gpu_id visible[PX_GPU_VISIBLE_MAX];
+};
+px_status px_gpu_look(const char *cuda_path, struct px_gpu_view *view, struct px_error *error);
+/* Take the current one, else the one at that address: `share` counts those who were given it. */
+px_status px_gpu_open(uint64_t pci, uint32_t share, struct px_error *error);
 void px_gpu_close(void);
 bool px_gpu_describe(const void *address, char *text, size_t size);
 px_status px_gpu_memory(size_t *free_bytes, size_t *total, struct px_error *error);

@@ -107,14 +107,18 @@ static void vary(uint8_t *bytes, size_t size)
 
 static size_t sample(char kind, uint8_t *bytes)
 {
-    struct px_card card = {.pe = 1, .heap_bytes = 1 << 20, .has_gpu = true};
+    struct px_card card = {.pe = 1, .heap_bytes = 1 << 20, .seat.has_gpu = true};
+    struct px_card choosing = {
+        .pe = 1, .heap_bytes = 1 << 20, .choosing = true, .seat = {.n_visible = 3}};
     struct px_verdict verdict = {.status = PX_ERR_NO_MEMORY, .text = "why", .address_length = 9};
     struct px_record_label label = {.rank = 1, .epoch = 1, .sequence = 1, .key = "card"};
     struct px_error error = PX_ERROR_INIT;
     size_t length = 0;
-    bytes[0] = (uint8_t)kind;
+    bytes[0] = (uint8_t)(kind == 'C' ? 'c' : kind);
     if (kind == 'c')
         demand(px_card_encode(&card, bytes + 1, &length, &error) == PX_OK, error.text);
+    else if (kind == 'C')
+        demand(px_card_encode(&choosing, bytes + 1, &length, &error) == PX_OK, error.text);
     else if (kind == 'v')
         demand(px_verdict_encode(&verdict, bytes + 1, &length, &error) == PX_OK, error.text);
     else
@@ -125,7 +129,7 @@ static size_t sample(char kind, uint8_t *bytes)
 static void vary_samples(void)
 {
     uint8_t bytes[INPUT_MAX];
-    for (const char *kind = "cvr"; *kind; kind++)
+    for (const char *kind = "cCvr"; *kind; kind++)
         vary(bytes, sample(*kind, bytes));
 }
 
@@ -135,7 +139,7 @@ static void vary_randomly(unsigned seed)
     uint8_t bytes[INPUT_MAX];
     srand(seed);
     for (int i = 0; i < RANDOM_INPUTS; i++) {
-        size_t size = sample("cvr"[i % 3], bytes);
+        size_t size = sample("cCvr"[i % 4], bytes);
         for (int changes = 1 + rand() % 6; changes; changes--)
             bytes[1 + (size_t)rand() % (size - 1)] = (uint8_t)rand();
         size += (size_t)(rand() % 3);

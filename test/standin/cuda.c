@@ -8,12 +8,14 @@
  * once. Our kernel is known by its name and carried out here.
  *
  * What goes wrong is planned by the environment:
- *   STANDIN_GPUS=N         visible devices (2)
+ *   STANDIN_GPUS=N         devices of the node (2); CUDA_VISIBLE_DEVICES, numbers only, leaves some out
+ *   STANDIN_PCI=A,A...     their PCI addresses, as 0000:1e:00.0; one twice is a GPU cut in two (MIG)
  *   STANDIN_MEMORY=BYTES   of each (1 GiB), counted per process
  *   STANDIN_GRANULARITY=B  of chunks (2 MiB); a list with commas is one for each device
  *   STANDIN_COHERENT=1     the processor may touch GPU memory, as on machines where both are one: programs
  *                          that store to symmetric memory run over the paths of GPU memory
- *   STANDIN_FAIL=WORDS     no-vmm, no-p2p, address (no wish for an address is granted), address-once,
+ *   STANDIN_FAIL=WORDS     no-vmm, no-p2p, hidden (memory of devices that are not visible cannot be
+ *                          mapped), address (no wish for an address is granted), address-once,
  *                          old (no cuGetProcAddress_v2), no-device, create (cuMemCreate fails) */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -62,7 +64,7 @@ static bool planned(const char *word)
     return found && (found[strlen(word)] == ',' || found[strlen(word)] == '\0');
 }
 
-static int devices(void)
+static int devices_of_node(void)
 {
     const char *text = getenv("STANDIN_GPUS");
     int n = text ? atoi(text) : 2;
@@ -73,6 +75,43 @@ static bool coherent(void)
 {
     const char *text = getenv("STANDIN_COHERENT");
     return text && atoi(text);
+}
+
+/* The device of the node that is number `device` here; -1 past the last. The driver reads the list up
+ * to the first number that is none. */
+static int on_node(int device)
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    if (!list)
+        return device < devices_of_node() ? device : -1;
+    for (char *end; *list; list = *end ? end + 1 : end) {
+        long number = strtol(list, &end, 10);
+        if (end == list || number < 0 || number >= devices_of_node())
+            return -1;
+        if (device-- == 0)
+            return (int)number;
+    }
+    return -1;
+}
+
+static int devices(void)
+{
+    int n = 0;
+    while (n < DEVICES && on_node(n) >= 0)
+        n++;
+    return n;
+}
+
+/* "0000:1e:00.0" of a device of the node. */
+static const char *address(int number, char text[16])
+{
+    const char *list = getenv("STANDIN_PCI");
+    snprintf(text, 16, "0000:%02x:00.0", 0x10 + number);
+    for (; list && number > 0; number--)
+        list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL;
+    if (list)
+        snprintf(text, 16, "%.*s", (int)strcspn(list, ","), list);
+    return text;
 }
 
 static size_t memory(void)
@@ -152,7 +191,7 @@ static void hide(uintptr_t address, size_t bytes)
 static int new_memory(int device, size_t bytes)
 {
     char name[32];
-    snprintf(name, sizeof(name), "standin-gpu-%d", device);
+    snprintf(name, sizeof(name), "standin-gpu-%d", on_node(device));
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)bytes) != 0) {
         close(fd);
@@ -161,14 +200,19 @@ static int new_memory(int device, size_t bytes)
     return fd;
 }
 
+/* The number here of the device whose memory a descriptor is; DEVICES and more for one that is not
+ * visible, -1 when it is none or cannot be used. */
 static int device_of(int fd)
 {
     char link[64], name[128] = "";
-    int device = -1;
+    int number = -1;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     if (readlink(link, name, sizeof(name) - 1) > 0 && strstr(name, "standin-gpu-"))
-        sscanf(strstr(name, "standin-gpu-"), "standin-gpu-%d", &device);
-    return device;
+        sscanf(strstr(name, "standin-gpu-"), "standin-gpu-%d", &number);
+    for (int device = 0; number >= 0 && device < devices(); device++)
+        if (on_node(device) == number)
+            return device;
+    return number < 0 || planned("hidden") ? -1 : DEVICES + number;
 }
 
 /* --- start, errors, devices --- */
@@ -218,14 +262,26 @@ static CUresult device_name(char *name, int size, CUdevice device)
 
 static CUresult device_uuid(CUuuid *uuid, CUdevice device)
 {
-    memset(uuid, 0x50 + device, sizeof(*uuid));
+    memset(uuid, 0x50 + on_node(device), sizeof(*uuid));
     return CUDA_SUCCESS;
 }
 
 static CUresult device_pci(char *text, int size, CUdevice device)
 {
-    snprintf(text, (size_t)size, "0000:%02x:00.0", 0x10 + device);
+    char mine[16];
+    snprintf(text, (size_t)size, "%s", address(on_node(device), mine));
     return CUDA_SUCCESS;
+}
+
+static CUresult device_by_pci(CUdevice *device, const char *text)
+{
+    char mine[16];
+    for (int i = 0; i < devices(); i++)
+        if (strcmp(address(on_node(i), mine), text) == 0) {
+            *device = i;
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_INVALID_DEVICE;
 }
 
 static CUresult device_total(size_t *bytes, CUdevice device)
@@ -236,7 +292,19 @@ static CUresult device_total(size_t *bytes, CUdevice device)
 
 static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
+    unsigned domain = 0, bus = 0, slot = 0;
+    char text[16];
+    sscanf(address(on_node(device), text), "%x:%x:%x", &domain, &bus, &slot);
     switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+        *value = (int)domain;
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+        *value = (int)bus;
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+        *value = (int)slot;
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         *value = !planned("no-vmm");
@@ -253,6 +321,14 @@ static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdev
 static CUresult can_access(int *can, CUdevice a, CUdevice b)
 {
     *can = a == b || !planned("no-p2p");
+    return CUDA_SUCCESS;
+}
+
+/* Devices 0 and 1, 2 and 3 ... are joined by NVLink, the pairs by PCIe. */
+static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdevice a, CUdevice b)
+{
+    bool linked = on_node(a) / 2 == on_node(b) / 2 && !planned("no-p2p");
+    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED ? linked : 0;
     return CUDA_SUCCESS;
 }
 
@@ -794,6 +870,8 @@ static const struct {
     {"cuDeviceGetName", device_name},
     {"cuDeviceGetUuid", device_uuid},
     {"cuDeviceGetPCIBusId", device_pci},
+    {"cuDeviceGetByPCIBusId", device_by_pci},
+    {"cuDeviceGetP2PAttribute", p2p_attribute},
     {"cuDeviceTotalMem", device_total},
     {"cuDeviceGetAttribute", device_attribute},
     {"cuDeviceCanAccessPeer", can_access},
@@ -867,4 +945,41 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuu
                              CUdriverProcAddressQueryResult *what)
 {
     return find(name, function);
+}
+
+/* What is asked for by name, without cuGetProcAddress. */
+CUresult cuInit(unsigned flags)
+{
+    return init(flags);
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    return device_count(count);
+}
+
+CUresult cuDeviceGet(CUdevice *device, int number)
+{
+    return device_get(device, number);
+}
+
+CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
+{
+    return device_pci(text, size, device);
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
+{
+    return device_by_pci(device, text);
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice a, CUdevice b)
+{
+    return can_access(can, a, b);
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice a,
+                                 CUdevice b)
+{
+    return p2p_attribute(value, attribute, a, b);
 }

@@ -27,16 +27,28 @@ static struct px_card full_card(void)
         .heap_kind = 1,
         .transports = UINT16_MAX,
         .heap_bytes = UINT64_MAX,
-        .has_gpu = true,
-        .gpu_domain = 0xfedcba98u,
-        .gpu_bus = 0xff,
-        .gpu_device = 31,
-        .gpu_function = 7,
+        .seat = {.numa_mask = UINT64_MAX - 1,
+                 .has_gpu = true,
+                 .gpu = 0xfedcba98fffeu,
+                 .n_visible = 1,
+                 .visible = {0xfedcba98fffeu}},
     };
     for (size_t i = 0; i < sizeof(card.memory); i++)
         card.memory[i] = (uint8_t)(i + 1);
-    for (size_t i = 0; i < sizeof(card.gpu_uuid); i++)
-        card.gpu_uuid[i] = (uint8_t)(i + 100);
+    for (size_t i = 0; i < sizeof(card.seat.gpu_uuid); i++)
+        card.seat.gpu_uuid[i] = (uint8_t)(i + 100);
+    return card;
+}
+
+/* Before its memory is there: the list of GPUs has its place. */
+static struct px_card choosing_card(void)
+{
+    struct px_card card = full_card();
+    card.choosing = true;
+    memset(card.memory, 0, sizeof(card.memory));
+    card.seat.n_visible = PX_CARD_GPUS_MAX;
+    for (size_t i = 0; i < PX_CARD_GPUS_MAX; i++)
+        card.seat.visible[i] = 0xfedcba980000u + i * 0x108;
     return card;
 }
 
@@ -49,12 +61,13 @@ static void assert_same(const struct px_card *a, const struct px_card *b)
     assert_int_equal(a->transports, b->transports);
     assert_int_equal(a->heap_bytes, b->heap_bytes);
     assert_memory_equal(a->memory, b->memory, sizeof(a->memory));
-    assert_int_equal(a->has_gpu, b->has_gpu);
-    assert_memory_equal(a->gpu_uuid, b->gpu_uuid, sizeof(a->gpu_uuid));
-    assert_int_equal(a->gpu_domain, b->gpu_domain);
-    assert_int_equal(a->gpu_bus, b->gpu_bus);
-    assert_int_equal(a->gpu_device, b->gpu_device);
-    assert_int_equal(a->gpu_function, b->gpu_function);
+    assert_int_equal(a->choosing, b->choosing);
+    assert_int_equal(a->seat.numa_mask, b->seat.numa_mask);
+    assert_int_equal(a->seat.has_gpu, b->seat.has_gpu);
+    assert_memory_equal(a->seat.gpu_uuid, b->seat.gpu_uuid, sizeof(a->seat.gpu_uuid));
+    assert_int_equal(a->seat.gpu, b->seat.gpu);
+    assert_int_equal(a->seat.n_visible, b->seat.n_visible);
+    assert_memory_equal(a->seat.visible, b->seat.visible, sizeof(a->seat.visible));
 }
 
 static size_t encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX])
@@ -68,14 +81,17 @@ static size_t encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX])
 
 static void every_field_survives(void **state)
 {
-    uint8_t bytes[PX_CARD_MAX], again[PX_CARD_MAX];
-    struct px_card card = full_card(), seen;
-    size_t length = encode(&card, bytes);
-    assert_true(length + PX_RECORD_HEADER <= 256);
-    assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_OK);
-    assert_same(&card, &seen);
-    assert_int_equal(encode(&seen, again), length);
-    assert_memory_equal(bytes, again, length);
+    const struct px_card cards[] = {full_card(), choosing_card()};
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t bytes[PX_CARD_MAX], again[PX_CARD_MAX];
+        struct px_card seen;
+        size_t length = encode(&cards[i], bytes);
+        assert_true(length + PX_RECORD_HEADER <= 256);
+        assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_OK);
+        assert_same(&cards[i], &seen);
+        assert_int_equal(encode(&seen, again), length);
+        assert_memory_equal(bytes, again, length);
+    }
 }
 
 static void a_plain_card_is_short(void **state)
@@ -102,6 +118,18 @@ static void values_that_cannot_be_are_refused_by_field(void **state)
     assert_non_null(strstr(error.text, "heap size 0"));
     card.failed = true; /* then the rest is void */
     assert_int_equal(px_card_decode(bytes, encode(&card, bytes), &seen, &error), PX_OK);
+    card = choosing_card();
+    card.seat.n_visible = 0;
+    assert_int_equal(px_card_decode(bytes, encode(&card, bytes), &seen, &error), PX_ERR_PROTOCOL);
+    assert_non_null(strstr(error.text, "number of GPUs 0"));
+    card.seat.n_visible = 255; /* more than its list has */
+    assert_int_equal(px_card_decode(bytes, encode(&card, bytes), &seen, &error), PX_ERR_PROTOCOL);
+    assert_non_null(strstr(error.text, "number of GPUs 255"));
+    card = full_card();
+    card.seat.n_visible = 2; /* which it no longer needs */
+    assert_int_equal(px_card_decode(bytes, encode(&card, bytes), &seen, &error), PX_ERR_PROTOCOL);
+    assert_non_null(strstr(error.text, "number of GPUs 2"));
+    card = full_card();
     size_t length = encode(&card, bytes);
     bytes[4] |= 0x80;
     assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_ERR_PROTOCOL);

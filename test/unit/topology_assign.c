@@ -347,17 +347,19 @@ static void a_pe_count_out_of_range_is_refused(void **state)
 
 static void hidden_gpus_are_named_with_the_remedy(void **state)
 {
-    struct random_machine r;
-    char advice[1024];
-    two_sockets(&r, 4, 0);
-    const struct px_topology_pe pes[] = {{.gpu = 0}, {.gpu = 1}, {.gpu = 3}};
-    struct px_topology_plan *plan = decide(&r, pes, 3);
-    assert_int_equal(px_topology_hidden_gpus(&r.machine, plan, 0xf, advice, sizeof(advice)), 0);
+    char advice[1024] = "?";
+    px_topology_pci hidden[4];
+    for (size_t pe = 0; pe < 4; pe++)
+        hidden[pe] = PX_TOPOLOGY_PCI_NONE;
+    assert_int_equal(px_topology_hidden_gpus(hidden, 4, advice, sizeof(advice)), 0);
     assert_string_equal(advice, "");
-    assert_int_equal(px_topology_hidden_gpus(&r.machine, plan, 1 << 0, advice, sizeof(advice)), 2);
-    assert_non_null(strstr(advice, "0000:11:00.0 (local PE 1), 0000:13:00.0 (local PE 2)"));
+    hidden[1] = hidden[2] = 0x1100;
+    hidden[3] = 0x1300;
+    assert_int_equal(px_topology_hidden_gpus(hidden, 4, advice, sizeof(advice)), 2);
+    assert_non_null(strstr(advice, "0000:11:00.0 (local PE 1), 0000:13:00.0 (local PE 3);"));
     assert_non_null(strstr(advice, "--gpu-bind=none"));
-    px_topology_plan_free(plan);
+    assert_int_equal(px_topology_hidden_gpus(hidden, 4, advice, 40), 2);
+    assert_int_equal(strlen(advice), 39);
 }
 
 static void ports_are_written_as_transports_take_them(void **state)

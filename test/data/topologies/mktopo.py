@@ -231,6 +231,7 @@ MACHINES = {
     "guest-flat": machine([[[]], [[]]], at_machine=[[G()] * 4 + [N(vf=True)] * 4]),
     "grace": machine([[[[G()], [N()]]], [[[G()], [N()]]], [[[G()], [N()]]], [[[G()], [N()]]]], gpu_memory=4),
     "soft-device": machine([[[]]], at_machine=[soft("rxe0")]),
+    "two-cores": machine([[[[switch(G(), N())]] * 2]] * 2, cores=1),
     "half-allowed": machine([[[[switch(G(), N())]]], [[[switch(G(), N())]]]], allowed=range(0, 4)),
 }
 
