@@ -283,6 +283,22 @@ void px_startup_peers(struct px_heap_peer *peers)
                                          .card = &current->memory[facts->local_ranks[i]]};
 }
 
+static bool same_gpu(const struct px_startup *startup, uint32_t a, uint32_t b)
+{
+    const struct px_card_seat *x = &startup->cards[a].seat, *y = &startup->cards[b].seat;
+    return x->has_gpu && y->has_gpu && startup->facts->node_of[a] == startup->facts->node_of[b] &&
+           memcmp(x->gpu_uuid, y->gpu_uuid, sizeof(x->gpu_uuid)) == 0;
+}
+
+void px_startup_gpus(uint32_t *gpu_of)
+{
+    for (uint32_t pe = 0; pe < current->facts->size; pe++) {
+        gpu_of[pe] = current->cards[pe].seat.has_gpu ? 0 : pe;
+        while (gpu_of[pe] < pe && !same_gpu(current, gpu_of[pe], pe))
+            gpu_of[pe]++;
+    }
+}
+
 /* Map the PEs of this node. Those that cannot be mapped stay remote, which only works where there is a transport. */
 static px_status attach(struct px_startup *startup, int round, struct px_error *error)
 {

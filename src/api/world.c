@@ -165,9 +165,16 @@ static px_status open_teams(struct px_error *error)
         .max_teams = (uint32_t)px_world.env.max_teams,
         .env = &px_world.env,
     };
+    uint32_t *gpu_of = malloc(setup.n_pes * sizeof(*gpu_of));
+    if (!gpu_of)
+        return px_error_set(error, PX_ERR_NO_MEMORY, "no memory for %u PEs", setup.n_pes);
+    px_startup_gpus(gpu_of);
+    setup.gpu_of = gpu_of;
     if (px_on_gpu)
         setup.stages = px_gpumem_stages();
-    return px_coll_open(&setup, error);
+    px_status status = px_coll_open(&setup, error);
+    free(gpu_of);
+    return status;
 }
 
 /* A process of this node ended: in order when it had said so in its control area. */

@@ -103,6 +103,7 @@ px_status px_world_create_heap(struct px_error *error); /* memory of this PE, of
 void px_startup_peers(struct px_heap_peer *peers); /* the PEs of this node, facts->local_size of them */
 const struct px_card_seat *px_startup_seat(uint32_t pe);
 px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_error *error);
+void px_startup_gpus(uint32_t *gpu_of); /* [size] the first PE that uses the same GPU */
 void px_startup_close_transport(void);
 void px_startup_forget(void); /* also closes the transport */
 

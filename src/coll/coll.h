@@ -47,6 +47,7 @@ int px_team_find(const struct px_team *team, uint32_t pe); /* member number of a
 struct px_coll_setup {
     uint32_t my_pe, n_pes;
     const uint32_t *node_of;
+    const uint32_t *gpu_of; /* the first PE that uses the same GPU; NULL without GPUs. Read while opening only */
     uintptr_t base; /* start of the symmetric window; team slots start at base + PX_CONTROL_BYTES */
     uint32_t max_teams; /* slots */
     const struct px_env *env;

@@ -38,7 +38,7 @@ static struct claim my_claim(uint32_t window, bool failed)
 {
     struct claim claim = {.epoch = px_coll.last_epoch, .failed = failed};
     for (uint32_t slot = window; slot < window + WINDOW && slot < px_coll.setup.max_teams; slot++)
-        if (!px_coll.teams[slot])
+        if (slot >= PX_TEAM_PREDEFINED && !px_coll.teams[slot]) /* not every PE leads a GPU */
             claim.free[(slot - window) / 64] |= 1ull << (slot - window) % 64;
     return claim;
 }

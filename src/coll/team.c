@@ -181,12 +181,25 @@ static px_status indices(uint32_t *index, struct px_error *error)
     return PX_OK;
 }
 
-/* Without GPUs every PE is on its own, and so a leader. */
+/* Without a GPU a PE is on its own, and so a leader. */
+static px_status predefine_by_gpu(uint32_t *list, uint32_t *key, struct px_error *error)
+{
+    const struct px_coll_setup *setup = &px_coll.setup;
+    for (uint32_t pe = 0; pe < setup->n_pes; pe++)
+        key[pe] = setup->gpu_of ? setup->gpu_of[pe] : pe;
+    struct px_members same_gpu = same_key(key, list);
+    px_status status = predefine(PX_TEAM_SAME_GPU, &same_gpu, error);
+    bool leads = key[setup->my_pe] == setup->my_pe;
+    for (uint32_t pe = 0; pe < setup->n_pes; pe++)
+        key[pe] = key[pe] == pe;
+    struct px_members leaders = same_key(key, list);
+    return status == PX_OK && leads ? predefine(PX_TEAM_GPU_LEADERS, &leaders, error) : status;
+}
+
 static px_status predefine_all(uint32_t *list, uint32_t *key, struct px_error *error)
 {
     const struct px_coll_setup *setup = &px_coll.setup;
     struct px_members world = {.rank = setup->my_pe, .size = setup->n_pes, .stride = 1};
-    struct px_members self = {.size = 1, .start = setup->my_pe, .stride = 1};
     struct px_members shared = same_key(px_coll.group_of, list);
     px_status status = predefine(PX_TEAM_WORLD, &world, error);
     if (status == PX_OK)
@@ -200,11 +213,7 @@ static px_status predefine_all(uint32_t *list, uint32_t *key, struct px_error *e
         return status;
     struct px_members same_index = same_key(key, list);
     status = predefine(PX_TEAM_SAME_MYPE_NODE, &same_index, error);
-    if (status == PX_OK)
-        status = predefine(PX_TEAM_SAME_GPU, &self, error);
-    if (status == PX_OK)
-        status = predefine(PX_TEAM_GPU_LEADERS, &world, error);
-    return status;
+    return status == PX_OK ? predefine_by_gpu(list, key, error) : status;
 }
 
 static px_status make_tables(struct px_error *error)

@@ -270,6 +270,24 @@ static void try_pointers(int64_t *a, int64_t *table)
     nvshmem_barrier_all();
 }
 
+/* GPUs are dealt to the PEs of a node in turn. */
+static void try_gpu_teams(int64_t *a)
+{
+    const char *gpus = getenv("STANDIN_GPUS");
+    int n_gpus = gpus ? atoi(gpus) : 2, mine_there = nvshmem_team_my_pe(NVSHMEMX_TEAM_NODE);
+    int on_node = nvshmem_team_n_pes(NVSHMEMX_TEAM_NODE), expected = 0;
+    for (int i = mine_there % n_gpus; i < on_node; i += n_gpus)
+        expected++;
+    int size = nvshmem_team_n_pes(NVSHMEMI_TEAM_SAME_GPU);
+    int leads = nvshmem_team_my_pe(NVSHMEMI_TEAM_GPU_LEADERS) >= 0;
+    ok(size == expected && leads == (mine_there < n_gpus),
+       "%d PEs share this GPU, %d expected; leads it: %d", size, expected, leads);
+    nvshmem_int64_p(a, 1, me);
+    nvshmem_int64_sum_reduce(NVSHMEMI_TEAM_SAME_GPU, a + 1, a, 1);
+    ok(nvshmem_int64_g(a + 1, me) == expected, "they reduce");
+    nvshmem_barrier_all();
+}
+
 /* As cudaMalloc does; the driver is the one that the library opened. */
 static void *allocate_on_gpu(size_t bytes)
 {
@@ -339,6 +357,9 @@ int main(int argc, char **argv)
     uint64_t *signal = nvshmem_calloc(8, sizeof *signal);
     ok(a && b && signal && mine, "memory");
     try_pointers(a, b);
+    if (strcmp(getenv("NVSHMEM_HEAP_KIND") ? getenv("NVSHMEM_HEAP_KIND") : "", "DEVICE") == 0 &&
+        getenv("NVSHMEM_CUDA_PATH"))
+        try_gpu_teams(a);
     try_put_get(a, b);
     try_small(a);
     try_atomics(a);

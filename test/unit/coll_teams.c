@@ -291,10 +291,43 @@ static void predefined_teams_follow_the_nodes(void **state)
                      0);
 }
 
+static const uint32_t shared_gpus[] = {0, 1, 0, 3, 3};
+
+static void look_at_gpu_teams(void *arg)
+{
+    static const uint32_t size[] = {2, 1, 2, 2, 2}, step[] = {2, 1, 2, 1, 1};
+    struct px_team *same = px_team_of(PX_TEAM_HANDLE_BASE + PX_TEAM_SAME_GPU);
+    struct px_team *leaders = px_team_of(PX_TEAM_HANDLE_BASE + PX_TEAM_GPU_LEADERS), *child;
+    bool leads = shared_gpus[world_pe] == world_pe;
+    expect(same, shared_gpus[world_pe], size[world_pe] > 1 ? step[world_pe] : 1, size[world_pe]);
+    px_sync(same, &sync_call);
+    world_check((leaders != NULL) == leads);
+    if (leads) {
+        static const uint32_t pes[] = {0, 1, 3};
+        world_check(px_team_size(leaders) == 3);
+        for (uint32_t i = 0; i < 3; i++)
+            world_check(px_team_pe(leaders, i) == pes[i]);
+        px_sync(leaders, &sync_call);
+    }
+    world_check(px_team_split(px_team_world(), 0, 1, world_size, &child, &split) == 0);
+    world_check(px_team_handle(child) - PX_TEAM_HANDLE_BASE >= PX_TEAM_PREDEFINED);
+    px_sync(child, &sync_call);
+}
+
+static void gpu_teams_follow_the_gpus(void **state)
+{
+    assert_int_equal(coll_world_run(&(struct coll_world){.n_pes = 5,
+                                                         .node_of = three_and_two,
+                                                         .gpu_of = shared_gpus},
+                                    look_at_gpu_teams, NULL),
+                     0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predefined_teams_follow_the_nodes),
+        cmocka_unit_test(gpu_teams_follow_the_gpus),
         cmocka_unit_test(odd_arguments_are_refused_by_all),
         cmocka_unit_test(rows_and_columns),
         cmocka_unit_test(teams_of_teams),

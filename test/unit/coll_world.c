@@ -126,6 +126,7 @@ static _Noreturn void be_pe(const struct coll_world *world, const int *fds, size
         .my_pe = world_pe,
         .n_pes = world_size,
         .node_of = nodes,
+        .gpu_of = world->gpu_of,
         .base = BASE,
         .max_teams = world->max_teams ? world->max_teams : 64,
         .env = &env,

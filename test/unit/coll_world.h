@@ -13,6 +13,7 @@
 struct coll_world {
     uint32_t n_pes;
     const uint32_t *node_of; /* NULL: all on one node */
+    const uint32_t *gpu_of;  /* NULL: no GPUs */
     uint32_t seed;           /* of the shuffle transport */
     bool disable_p2p;
     uint32_t max_teams; /* 0: 64 */
