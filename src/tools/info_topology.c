@@ -196,6 +196,20 @@ static px_status describe_pes(const struct request *request, struct answer *a,
                          : default_cpus(request, a, error);
 }
 
+/* How one PE reaches the memory of another on its node. */
+static const char *way_between(const struct answer *a, size_t pe, size_t peer)
+{
+    int mine = a->plan->pes[pe].gpu, theirs = a->plan->pes[peer].gpu;
+    if (pe == peer)
+        return "self";
+    if (a->env.disable_p2p)
+        return "remote";
+    if (mine >= 0 && theirs >= 0 && mine != theirs &&
+        a->links[(size_t)mine * a->machine->n_gpus + (size_t)theirs] == PX_TOPOLOGY_LINK_NONE)
+        return "agent";
+    return "mapped";
+}
+
 static px_status describe_rest(const struct request *request, struct answer *a,
                                struct px_error *error)
 {
@@ -209,7 +223,7 @@ static px_status describe_rest(const struct request *request, struct answer *a,
         /* Without a driver the links stay unknown, and are shown so. */
         (void)px_topology_links(a->machine, NULL, a->links, NULL);
     for (size_t i = 0; i < n_pes * n_pes; i++)
-        a->transports[i] = i % (n_pes + 1) == 0 ? "self" : a->env.disable_p2p ? "remote" : "mapped";
+        a->transports[i] = way_between(a, i / n_pes, i % n_pes);
     for (size_t pe = 0; pe < n_pes; pe++)
         a->registrations[pe] =
             px_info_registration(a->machine, a->plan->pes[pe].gpu, a->env.ib_disable_dmabuf);

@@ -34,25 +34,40 @@ static void write_cpus(char *cell, const struct px_topology_cpus *cpus)
         px_topology_cpus_text(cpus, cell, CELL_MAX);
 }
 
-/* One word if all peers are reached alike, else a word for each. */
+/* The peers that `pe` reaches as it reaches `like`, as a list; false when a peer before has it. */
+static bool reached_alike(const struct px_info_node *node, size_t pe, size_t like, char *list,
+                          size_t size)
+{
+    const char *const *to = node->transports + pe * node->plan->n_pes;
+    struct px_topology_cpus peers = {{0}}; /* a set of numbers is a set of numbers */
+    for (size_t peer = 0; peer < node->plan->n_pes; peer++) {
+        if (peer == pe || strcmp(to[peer], to[like]) != 0)
+            continue;
+        if (peer < like)
+            return false;
+        px_topology_cpus_add(&peers, peer);
+    }
+    px_topology_cpus_text(&peers, list, size);
+    return true;
+}
+
+/* One word if all peers are reached alike, else a list of peers behind each: "mapped 1-3, agent 4". */
 static void write_transports(char *cell, const struct px_info_node *node, size_t pe)
 {
-    size_t n_pes = node->plan->n_pes;
-    const char *const *to = node->transports + pe * n_pes;
-    const char *common = NULL;
-    bool alike = true;
-    for (size_t peer = 0; peer < n_pes; peer++) {
-        if (peer == pe)
+    const char *const *to = node->transports + pe * node->plan->n_pes;
+    const char *first = NULL;
+    size_t used = 0, n_words = 0;
+    cell[0] = '\0';
+    for (size_t peer = 0; peer < node->plan->n_pes && used < CELL_MAX; peer++) {
+        char list[CELL_MAX];
+        if (peer == pe || !reached_alike(node, pe, peer, list, sizeof(list)))
             continue;
-        alike &= !common || strcmp(common, to[peer]) == 0;
-        common = to[peer];
+        used += (size_t)snprintf(cell + used, CELL_MAX - used, "%s%s %s", used ? ", " : "",
+                                 to[peer], list);
+        first = n_words++ == 0 ? to[peer] : first;
     }
-    size_t used = 0;
-    if (alike)
-        snprintf(cell, CELL_MAX, "%s", common ? common : "-");
-    for (size_t peer = 0; peer < n_pes && !alike && used < CELL_MAX; peer++)
-        used += (size_t)snprintf(cell + used, CELL_MAX - used, "%s%zu:%s", used ? " " : "", peer,
-                                 to[peer]);
+    if (n_words <= 1)
+        snprintf(cell, CELL_MAX, "%s", first ? first : "-");
 }
 
 static void write_pe(struct row *row, const struct px_info_node *node, size_t pe)
