@@ -8,12 +8,13 @@
 
 #include "pmix/wire.h"
 
-#define CARD_FORMAT    0xc3u /* changes with the layout */
+#define CARD_FORMAT    0xc4u /* changes with the layout */
 #define VERDICT_FORMAT 0xd1u
 #define FLAG_GPU       1u
 #define FLAG_FAILED    2u
 #define FLAG_CHOOSING  4u
 #define FLAGS          (FLAG_GPU | FLAG_FAILED | FLAG_CHOOSING)
+#define SETTING_BYTES  3
 #define PCI_BYTES      6 /* a domain of 32 bits, bus, device and function of 16 */
 
 static px_status refuse(struct px_error *error, const uint8_t version[3], const char *field,
@@ -63,8 +64,11 @@ px_status px_card_encode(const struct px_card *card, uint8_t bytes[PX_CARD_MAX],
     px_write_uint(&w, card->transports, 2);
     px_write_uint(&w, card->pe, 4);
     px_write_uint(&w, card->heap_bytes, 8);
-    if (!card->choosing)
+    if (!card->choosing) {
         px_write_bytes(&w, card->memory, sizeof(card->memory));
+        for (size_t i = 0; i < PX_CARD_SETTINGS_MAX; i++)
+            px_write_uint(&w, card->settings[i], SETTING_BYTES);
+    }
     write_seat(&w, &card->seat);
     if (w.overrun)
         return px_error_set(error, PX_ERR_INTERNAL, "card: %u bytes are too few",
@@ -116,8 +120,11 @@ px_status px_card_decode(const uint8_t *bytes, size_t length, struct px_card *ou
     card.transports = (uint16_t)px_read_uint(&r, 2);
     card.pe = (uint32_t)px_read_uint(&r, 4);
     card.heap_bytes = px_read_uint(&r, 8);
-    if (!card.choosing)
+    if (!card.choosing) {
         px_read_bytes(&r, card.memory, sizeof(card.memory));
+        for (size_t i = 0; i < PX_CARD_SETTINGS_MAX; i++)
+            card.settings[i] = (uint32_t)px_read_uint(&r, SETTING_BYTES);
+    }
     read_seat(&r, &card.seat);
     px_status status = check_ends(&r, length, card.version, error);
     if (status == PX_OK)

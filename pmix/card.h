@@ -15,6 +15,7 @@
 #define PX_CARD_MAX            (256 - PX_RECORD_HEADER)
 #define PX_CARD_MEMORY_BYTES   128 /* the heap's own part, opaque here */
 #define PX_CARD_TRANSPORTS_MAX 16
+#define PX_CARD_SETTINGS_MAX   12
 #define PX_CARD_GPUS_MAX       24 /* more in one process are left out */
 
 /* What the PEs of a node choose GPUs, NICs and processors by: the same bytes for all, so the same
@@ -37,6 +38,7 @@ struct px_card {
     uint64_t heap_bytes; /* symmetric size asked for */
     bool choosing; /* its memory waits until all know who sits where: `memory` is void, visible is not */
     uint8_t memory[PX_CARD_MEMORY_BYTES];
+    uint32_t settings[PX_CARD_SETTINGS_MAX]; /* of 24 bits, the same on all PEs; opaque here, void like memory */
     struct px_card_seat seat;
 };
 

@@ -159,6 +159,22 @@ static px_status decode_verdict(struct px_startup *startup, uint32_t pe, const u
     return px_verdict_decode(bytes, length, &startup->verdicts[pe], error);
 }
 
+/* The rows of the environment that must be the same everywhere, in the order of the table, with their place on the card. */
+static const struct px_env_row *shared_setting(uint32_t place)
+{
+    for (size_t i = 0; i < px_env_row_count; i++)
+        if (px_env_rows[i].same && place-- == 0)
+            return &px_env_rows[i];
+    return NULL;
+}
+
+static void fill_settings(struct px_card *card)
+{
+    const struct px_env_row *row;
+    for (uint32_t i = 0; i < PX_CARD_SETTINGS_MAX && (row = shared_setting(i)); i++)
+        card->settings[i] = px_env_number(&px_world.env, row);
+}
+
 static px_status exchange_cards(struct px_startup *startup, int round, const struct px_error *mine,
                                 struct px_error *error)
 {
@@ -170,6 +186,7 @@ static px_status exchange_cards(struct px_startup *startup, int round, const str
     if (!card.failed) {
         card.heap_bytes = startup->heap_bytes;
         card.heap_kind = px_on_gpu;
+        fill_settings(&card);
         card.choosing = px_place_undecided();
         card.seat = *px_place_seat();
         card.transports = startup->want_remote ? (uint16_t)usable_transports(startup) : 0;
@@ -196,6 +213,26 @@ static px_status check_sizes(const struct px_startup *startup, struct px_error *
                                 px_world_pe_name(0, first, sizeof(first)),
                                 (unsigned long long)cards[pe].heap_bytes,
                                 px_world_pe_name(pe, other, sizeof(other)));
+    }
+    return PX_OK;
+}
+
+static px_status check_settings(const struct px_startup *startup, struct px_error *error)
+{
+    const struct px_card *cards = startup->cards;
+    for (uint32_t pe = 1; pe < startup->facts->size; pe++) {
+        char first[128], other[128], a[32], b[32];
+        uint32_t i = 0;
+        while (i < PX_CARD_SETTINGS_MAX && cards[pe].settings[i] == cards[0].settings[i])
+            i++;
+        const struct px_env_row *row = i < PX_CARD_SETTINGS_MAX ? shared_setting(i) : NULL;
+        if (row)
+            return px_error_set(
+                error, PX_ERR_INVALID, "%s must be the same on all PEs: it is %s on %s and %s on %s",
+                row->name, px_env_number_format(row, cards[0].settings[i], a, sizeof(a)),
+                px_world_pe_name(0, first, sizeof(first)),
+                px_env_number_format(row, cards[pe].settings[i], b, sizeof(b)),
+                px_world_pe_name(pe, other, sizeof(other)));
     }
     return PX_OK;
 }
@@ -407,6 +444,8 @@ static px_status do_my_part(struct px_startup *startup, int round, struct px_ver
                             struct px_error *error)
 {
     px_status status = check_sizes(startup, error);
+    if (status == PX_OK)
+        status = check_settings(startup, error);
     if (status == PX_OK)
         status = check_kinds(startup, error);
     if (status == PX_OK)

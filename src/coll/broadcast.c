@@ -118,7 +118,7 @@ void px_broadcast(struct px_team *team, void *dest, const void *source, size_t b
         broadcast_direct(&visit, dest, source, bytes, root);
     else if (team->shape != PX_SHAPE_DIRECT && bytes < px_fold_max(team))
         broadcast_fold(&visit, dest, source, bytes, root);
-    else if (team->n_groups >= PX_PIECES_GROUPS && bytes >= PX_PIECES_BYTES)
+    else if (team->n_groups >= px_coll.tuning.pieces_groups && bytes >= px_coll.tuning.pieces_bytes)
         broadcast_pieces(&visit, dest, source, bytes, root);
     else if (px_by_nodes(team, px_coll.tuning.broadcast))
         broadcast_two_levels(&visit, dest, source, bytes, root);

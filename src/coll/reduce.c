@@ -146,7 +146,7 @@ static void reduce_two_levels(struct px_visit *visit, struct px_pieces *p)
 
 static size_t short_bytes(const struct px_team *team)
 {
-    return px_fold_max(team) * (team->n_groups == 1 ? 1 : PX_SHORT_FOLDS);
+    return px_fold_max(team) * (team->n_groups == 1 ? 1 : px_coll.tuning.short_folds);
 }
 
 void px_reduce(struct px_team *team, void *dest, const void *source, size_t count,

@@ -180,7 +180,7 @@ static enum px_shape choose(const struct px_team *team)
     if (!one_level)
         return PX_SHAPE_TWO_LEVEL;
     bool few = team->size <= px_coll.tuning.direct_max &&
-               (team->n_groups == 1 || team->size <= PX_DIRECT_NODES);
+               (team->n_groups == 1 || team->size <= px_coll.tuning.direct_nodes);
     return few ? PX_SHAPE_DIRECT : PX_SHAPE_DISSEMINATION;
 }
 

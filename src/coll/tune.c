@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which algorithm from which size on: all crossovers are here and in tune.h. They were measured with two to 32 PEs on
- * two processors, and over TCP between two nodes; the environment overrides them, with the same values on all PEs. */
+/* Which algorithm from which size on. The defaults, in env.tbl, were measured with two to 32 PEs on two processors, and
+ * over TCP between two nodes; start-up makes sure that all PEs have the same. */
 #include "config.h"
 #include "src/coll/private.h"
 
@@ -21,7 +21,11 @@ struct px_tuning px_tune(const struct px_env *env)
 {
     return (struct px_tuning){
         .direct_max = (uint32_t)env->team_direct_max,
+        .direct_nodes = (uint32_t)env->team_direct_nodes,
         .short_bytes = env->coll_short_size,
+        .short_folds = (uint32_t)env->reduce_short_folds,
+        .pieces_groups = (uint32_t)env->bcast_pieces_nodes,
+        .pieces_bytes = env->bcast_pieces_size,
         .reduce = levels_of(env->reduce_algo),
         .broadcast = levels_of(env->bcast_algo),
         .fcollect = levels_of(env->fcollect_algo),

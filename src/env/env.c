@@ -291,6 +291,43 @@ const char *px_env_format(const struct px_env *env, const struct px_env_row *row
     return text;
 }
 
+uint32_t px_env_number(const struct px_env *env, const struct px_env_row *row)
+{
+    const void *field = (const char *)env + row->offset;
+    const char *word;
+    switch (row->type) {
+    case PX_ENV_BOOL:
+        return *(const bool *)field;
+    case PX_ENV_INT:
+        return (uint32_t)*(const long *)field;
+    case PX_ENV_SECONDS:
+        return *(const unsigned *)field;
+    case PX_ENV_SIZE:
+        return (uint32_t)*(const uint64_t *)field;
+    case PX_ENV_CHOICE: /* where its word begins */
+        return find_choice(row->accepted, *(const char *const *)field, &word)
+                   ? (uint32_t)(word - row->accepted)
+                   : UINT32_MAX;
+    default:
+        return 0;
+    }
+}
+
+const char *px_env_number_format(const struct px_env_row *row, uint32_t number, char *text,
+                                 size_t size)
+{
+    if (row->type == PX_ENV_BOOL)
+        snprintf(text, size, "%s", number ? "yes" : "no");
+    else if (row->type != PX_ENV_CHOICE)
+        snprintf(text, size, "%u", number);
+    else if (number < strlen(row->accepted))
+        snprintf(text, size, "%.*s", (int)strcspn(row->accepted + number, " "),
+                 row->accepted + number);
+    else
+        snprintf(text, size, "unknown");
+    return text;
+}
+
 /* Levenshtein distance, for names below 64 letters. */
 static int edit_distance(const char *a, const char *b)
 {

@@ -31,6 +31,7 @@ struct px_env_row {
     const char *fallback; /* default, as it would be typed; "unset" for none */
     const char *accepted, *group, *meaning;
     size_t offset;
+    bool same; /* on all PEs */
 };
 extern const struct px_env_row px_env_rows[];
 extern const size_t px_env_row_count;
@@ -50,6 +51,12 @@ bool px_env_is_set(const char *name);
 /* The value as text, as pxshmem-info prints it. Returns text. */
 const char *px_env_format(const struct px_env *env, const struct px_env_row *row, char *text,
                           size_t size);
+
+/* What PEs compare of a row that must be the same everywhere: a number below 2^24 that stands for the value, and the value that a
+ * number stands for, as text. */
+uint32_t px_env_number(const struct px_env *env, const struct px_env_row *row);
+const char *px_env_number_format(const struct px_env_row *row, uint32_t number, char *text,
+                                 size_t size);
 
 /* One line per unknown NVSHMEM_ name (with the nearest known one) and per foreign one that is set.
  * `say` prints. Returns how many unknown names there were. */

@@ -7,7 +7,7 @@ FILENAME !~ /env\.tbl$/ { template($0); next }
 /^#/ || NF == 0 { next }
 NF != 6 { printf "env.tbl:%d: %d columns, want 6\n", FNR, NF > "/dev/stderr"; exit 1 }
 {
-    name = $1; type = $2; def = ($3 == "-" ? "" : $3); accepted = ($4 == "-" ? "" : $4); field = tolower(name)
+    name = $1; type = $2; same = sub(/ same$/, "", type); def = ($3 == "-" ? "" : $3); accepted = ($4 == "-" ? "" : $4); field = tolower(name)
     if (product == "fields" && type != "foreign")
         printf "    %s%s;\n", c_type(type), field
     if (product == "rows")
@@ -29,8 +29,8 @@ function print_row(    offset, meaning) {
     offset = type == "foreign" ? "0" : "offsetof(struct px_env, " field ")"
     meaning = $6
     gsub(/"/, "\\\"", meaning)
-    printf "    {\"NVSHMEM_%s\", PX_ENV_%s, \"%s\", \"%s\", \"%s\", \"%s\", %s},\n", \
-        name, toupper(type), def, accepted, $5, meaning, offset
+    printf "    {\"NVSHMEM_%s\", PX_ENV_%s, \"%s\", \"%s\", \"%s\", \"%s\", %s, %s},\n", \
+        name, toupper(type), def, accepted, $5, meaning, offset, same ? "true" : "false"
 }
 
 # --- the man page ---
@@ -67,7 +67,7 @@ function type_words() {
 function add_variable(group, meaning) {
     if (!(group in list))
         group_name[++groups] = group
-    list[group] = list[group] ".It Ev NVSHMEM_" name "\n" mdoc(meaning) "\n.br\nAccepted: " mdoc(type_words()) ".\n" \
+    list[group] = list[group] ".It Ev NVSHMEM_" name "\n" mdoc(meaning) "\n.br\nAccepted: " mdoc(type_words()) (same ? "; the same on all PEs" : "") ".\n" \
         "Default: " (def == "" ? "none" : mdoc(def)) ".\n"
 }
 

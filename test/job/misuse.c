@@ -69,6 +69,14 @@ static void extra_finalize(void)
     nvshmem_finalize();
 }
 
+/* PEs whose collectives would take different ways. */
+static void differing_setting(void)
+{
+    setenv("NVSHMEM_REDUCE_ALGO", rank_by_launcher() == 2 ? "one-level" : "two-level", 1);
+    start();
+    nvshmem_finalize();
+}
+
 /* PE 1 never calls init: it sleeps, or leaves. */
 static void sleeper(void)
 {
@@ -228,6 +236,7 @@ static const struct {
     {"late_put", late_put},
     {"late_free", late_free},
     {"extra_finalize", extra_finalize},
+    {"differing_setting", differing_setting},
     {"sleeper", sleeper},
     {"quitter", quitter},
     {"free_unknown", free_unknown},

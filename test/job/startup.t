@@ -31,6 +31,11 @@ NVSHMEM_SYMETRIC_SIZE=1G job "${four_pes[@]}" -- misuse extra_finalize
 check "a misspelt variable gets the right name" warns 'did you mean NVSHMEM_SYMMETRIC_SIZE'
 check "once a node" at_most 2 'did you mean' "$err"
 
+job "${four_pes[@]}" -- misuse differing_setting
+check "algorithms that differ between PEs end the job" failed
+check "by variable, values and PEs" warns 'NVSHMEM_REDUCE_ALGO must be the same on all PEs: it is two-level on PE 0 .* and one-level on PE 2'
+check "once a node" at_most 2 'must be the same' "$err"
+
 NVSHMEM_SYMMETRIC_SIZE=8T job "${four_pes[@]}" -- misuse extra_finalize
 check "a pool larger than the memory ends the job" failed
 check "with both numbers and the variable" warns 'NVSHMEM_SYMMETRIC_SIZE'

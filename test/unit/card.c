@@ -35,6 +35,8 @@ static struct px_card full_card(void)
     };
     for (size_t i = 0; i < sizeof(card.memory); i++)
         card.memory[i] = (uint8_t)(i + 1);
+    for (size_t i = 0; i < PX_CARD_SETTINGS_MAX; i++)
+        card.settings[i] = 0xffffffu - (uint32_t)i;
     for (size_t i = 0; i < sizeof(card.seat.gpu_uuid); i++)
         card.seat.gpu_uuid[i] = (uint8_t)(i + 100);
     return card;
@@ -46,6 +48,7 @@ static struct px_card choosing_card(void)
     struct px_card card = full_card();
     card.choosing = true;
     memset(card.memory, 0, sizeof(card.memory));
+    memset(card.settings, 0, sizeof(card.settings));
     card.seat.n_visible = PX_CARD_GPUS_MAX;
     for (size_t i = 0; i < PX_CARD_GPUS_MAX; i++)
         card.seat.visible[i] = 0xfedcba980000u + i * 0x108;
@@ -61,6 +64,7 @@ static void assert_same(const struct px_card *a, const struct px_card *b)
     assert_int_equal(a->transports, b->transports);
     assert_int_equal(a->heap_bytes, b->heap_bytes);
     assert_memory_equal(a->memory, b->memory, sizeof(a->memory));
+    assert_memory_equal(a->settings, b->settings, sizeof(a->settings));
     assert_int_equal(a->choosing, b->choosing);
     assert_int_equal(a->seat.numa_mask, b->seat.numa_mask);
     assert_int_equal(a->seat.has_gpu, b->seat.has_gpu);
@@ -100,7 +104,7 @@ static void a_plain_card_is_short(void **state)
     struct px_card card = {.pe = 3, .heap_bytes = 4096}, seen;
     memcpy(card.version, (uint8_t[]){PX_VERSION_MAJOR, PX_VERSION_MINOR, PX_VERSION_PATCH}, 3);
     size_t length = encode(&card, bytes);
-    assert_true(length < 160);
+    assert_true(length < 200);
     assert_int_equal(px_card_decode(bytes, length, &seen, &error), PX_OK);
     assert_same(&card, &seen);
 }

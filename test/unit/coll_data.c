@@ -332,6 +332,8 @@ static void other_algorithms_agree_too(void **state)
         {"NVSHMEM_TEAM_DIRECT_MAX", "2"},       {"NVSHMEM_COLL_SHORT_SIZE", "16"},
         {"NVSHMEM_REDUCE_ALGO", "two-level"},   {"NVSHMEM_BCAST_ALGO", "two-level"},
         {"NVSHMEM_FCOLLECT_ALGO", "two-level"}, {"NVSHMEM_REDUCE_SCRATCH_SIZE", "16"},
+        {"NVSHMEM_TEAM_DIRECT_NODES", "1"},     {"NVSHMEM_REDUCE_SHORT_FOLDS", "1"},
+        {"NVSHMEM_BCAST_PIECES_NODES", "2"},    {"NVSHMEM_BCAST_PIECES_SIZE", "1"},
     };
     static coll_body_fn *const bodies[] = {body_broadcast, body_fcollect, body_collect, body_reduce,
                                            body_scan};

@@ -35,6 +35,30 @@ static void defaults_are_those_of_the_table(void **state)
     px_env_free(&env);
 }
 
+/* What the card carries: 24 bits each, a dozen of them. */
+static void shared_settings_are_compared_as_numbers(void **state)
+{
+    struct px_env env;
+    struct px_error error = PX_ERROR_INIT;
+    char wanted[64], seen[64];
+    unsigned shared = 0;
+    setenv("NVSHMEM_BCAST_ALGO", "ONE-LEVEL", 1);
+    assert_int_equal(px_env_read(&env, &error), PX_OK);
+    for (size_t i = 0; i < px_env_row_count; i++) {
+        const struct px_env_row *row = &px_env_rows[i];
+        if (!row->same)
+            continue;
+        shared++;
+        assert_true(px_env_number(&env, row) < 1u << 24);
+        px_env_number_format(row, px_env_number(&env, row), seen, sizeof(seen));
+        assert_string_equal(seen, px_env_format(&env, row, wanted, sizeof(wanted)));
+    }
+    assert_in_range(shared, 6, 12);
+    assert_string_equal(env.bcast_algo, "one-level");
+    px_env_free(&env);
+    unsetenv("NVSHMEM_BCAST_ALGO");
+}
+
 static void sizes_have_one_grammar(void **state)
 {
     static const struct {
@@ -164,6 +188,7 @@ int main(void)
         unsetenv(px_env_rows[i].name);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(shared_settings_are_compared_as_numbers),
         cmocka_unit_test(sizes_have_one_grammar),
         cmocka_unit_test(nonsense_is_refused_by_name_in_every_variable),
         cmocka_unit_test(booleans_are_strict),
