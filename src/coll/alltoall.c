@@ -36,7 +36,7 @@ void px_alltoall(struct px_team *team, void *dest, const void *source, size_t by
         px_quiet();
         px_meet(&visit);
     }
-    px_leave();
+    px_leave(&visit);
 }
 
 /* Elements one by one: for a remote member not worse than the strided get that a program would
@@ -64,5 +64,5 @@ void px_alltoalls(struct px_team *team, void *dest, const void *source,
         fetch_strided(team, neighbour(team, i), dest, source, strides);
     px_quiet();
     px_meet(&visit);
-    px_leave();
+    px_leave(&visit);
 }

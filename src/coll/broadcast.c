@@ -124,5 +124,5 @@ void px_broadcast(struct px_team *team, void *dest, const void *source, size_t b
         broadcast_two_levels(&visit, dest, source, bytes, root);
     else
         broadcast_one_level(&visit, dest, source, bytes, root);
-    px_leave();
+    px_leave(&visit);
 }

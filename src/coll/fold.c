@@ -153,6 +153,6 @@ uint64_t px_agree_min(struct px_team *team, uint64_t value, const struct px_call
 {
     struct px_visit visit = px_enter(team, call);
     px_fold(&visit, &value, sizeof(value), fold_min, NULL);
-    px_leave();
+    px_leave(&visit);
     return value;
 }

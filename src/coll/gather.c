@@ -142,7 +142,7 @@ void px_fcollect(struct px_team *team, void *dest, const void *source, size_t by
                   &(struct px_blocks){.bytes = bytes,
                                       .by_nodes = px_by_nodes(team, px_coll.tuning.fcollect)});
     }
-    px_leave();
+    px_leave(&visit);
 }
 
 /* Each leaves its size in its slot before the meeting and the others read it there. The cells of
@@ -181,5 +181,5 @@ void px_collect(struct px_team *team, void *dest, const void *source, size_t byt
     px_gather(&visit, dest, source,
               &(struct px_blocks){.offsets = offsets,
                                   .by_nodes = px_by_nodes(team, px_coll.tuning.fcollect)});
-    px_leave();
+    px_leave(&visit);
 }

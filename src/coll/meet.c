@@ -20,7 +20,7 @@ void px_await_slow(const struct px_visit *visit, const _Atomic uint64_t *flag, u
         if (++looks < EAGER_LOOKS && px_wait_policy.spin_turns)
             continue;
         if (wait.turns == px_wait_policy.spin_turns)
-            px_visit_since();
+            px_visit_since(visit);
         px_wait_turn(&wait);
     }
 }
@@ -79,7 +79,7 @@ void px_sync(struct px_team *team, const struct px_call *call)
 {
     struct px_visit visit = px_enter(team, call);
     px_meet(&visit);
-    px_leave();
+    px_leave(&visit);
 }
 
 void px_barrier(struct px_team *team, const struct px_call *call)
@@ -88,5 +88,5 @@ void px_barrier(struct px_team *team, const struct px_call *call)
     if (px_peers.any_remote)
         px_peers.remote->quiet(px_peers.remote_self);
     px_meet(&visit);
-    px_leave();
+    px_leave(&visit);
 }

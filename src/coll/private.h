@@ -93,7 +93,7 @@ struct px_team {
 struct px_coll_state {
     struct px_coll_setup setup;
     struct px_control *control; /* my own */
-    struct px_team **teams;     /* [max_teams], by slot number */
+    _Atomic(struct px_team *) *teams; /* [max_teams], by slot number; written under a lock */
     uint32_t last_epoch;        /* the highest of any destroyed team: new ones start after it */
     struct px_tuning tuning;
     const uint32_t *group_of; /* [n_pes]: node, or the PE itself where nothing is mapped */
@@ -107,14 +107,15 @@ struct px_visit {
     uint32_t digest;
     unsigned parity;
     uint64_t value; /* of the flags of this meeting */
+    bool announced; /* px_where speaks of it, and not of a call of another thread */
 };
 
 /* visit.c */
-void px_announce(int32_t handle,
-                 const struct px_call *call); /* where this PE is, without a visit yet */
+/* Where this PE is, without a meeting yet; the team is -1. */
+struct px_visit px_announce(const struct px_call *call);
 struct px_visit px_enter(struct px_team *team, const struct px_call *call);
-void px_leave(void);
-void px_visit_since(void); /* the wait takes long: note the time */
+void px_leave(const struct px_visit *visit);
+void px_visit_since(const struct px_visit *visit); /* the wait takes long: note the time */
 _Noreturn void px_coll_mismatch(const struct px_visit *visit, uint32_t pe);
 
 /* Start the next meeting of a visit. */
@@ -238,10 +239,14 @@ struct px_members {
 };
 
 /* team.c: make (members are copied), give a slot with its first epoch, enter into the table; and
- * the reverse. */
+ * the reverse. Threads may make teams at once: a slot is reserved first, or another thread has it. */
 struct px_team *px_team_new(const struct px_members *members, struct px_error *error);
+bool px_team_reserve(uint32_t slot);
+void px_team_unreserve(uint32_t slot);
 void px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch);
 void px_team_enlist(struct px_team *team);
+/* Bit i: slot first + i is free, up to 64 * words of them. Returns the highest epoch of any team that is gone. */
+uint32_t px_team_free_slots(uint32_t first, uint64_t *free, unsigned words);
 void px_team_strike(struct px_team *team);
 void px_team_free(struct px_team *team);
 

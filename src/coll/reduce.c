@@ -171,5 +171,5 @@ void px_reduce(struct px_team *team, void *dest, const void *source, size_t coun
         else
             reduce_one_level(&visit, &pieces);
     }
-    px_leave();
+    px_leave(&visit);
 }

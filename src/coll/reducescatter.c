@@ -73,5 +73,5 @@ void px_reducescatter(struct px_team *team, void *dest, const void *source, size
         (void)px_scratch(team, call->name);
         scatter_long(&visit, &pieces);
     }
-    px_leave();
+    px_leave(&visit);
 }

@@ -79,5 +79,5 @@ void px_scan(struct px_team *team, void *dest, const void *source, size_t count,
         scan_direct(&visit, dest, source, count, arithmetic, inclusive);
     else
         scan_long(&visit, &scan, count);
-    px_leave();
+    px_leave(&visit);
 }

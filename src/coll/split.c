@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making teams out of a team, and their end. The members of the parent agree, in one meeting, on a
- * slot that is free on all of them, on the epoch at which it starts and on whether anybody failed;
- * so all get the same answer. In a split into rows and columns the rows share one slot number and
+ * slot that is free on all of them and on whether anybody failed; in a second one, on whether each
+ * could still reserve it, as another thread may make a team of other PEs meanwhile, and on the epoch
+ * at which it starts. So all get the same answer. In a split into rows and columns the rows share one slot number and
  * the columns another, since they do not overlap.
  *
  * Slots above 1024 are agreed on 1024 at a time. */
@@ -36,10 +37,8 @@ static void fold_claim(void *arg, void *lower, const void *upper)
 
 static struct claim my_claim(uint32_t window, bool failed)
 {
-    struct claim claim = {.epoch = px_coll.last_epoch, .failed = failed};
-    for (uint32_t slot = window; slot < window + WINDOW && slot < px_coll.setup.max_teams; slot++)
-        if (slot >= PX_TEAM_PREDEFINED && !px_coll.teams[slot]) /* not every PE leads a GPU */
-            claim.free[(slot - window) / 64] |= 1ull << (slot - window) % 64;
+    struct claim claim = {.failed = failed};
+    claim.epoch = px_team_free_slots(window, claim.free, WINDOW_WORDS);
     return claim;
 }
 
@@ -56,7 +55,7 @@ static unsigned take_slots(const struct claim *claim, uint32_t window, uint32_t 
 enum agreement { AGREED, SOMEBODY_FAILED, NO_SLOT };
 
 static enum agreement agree_on_slots(struct px_visit *visit, bool failed, uint32_t *slots,
-                                     unsigned wanted, uint32_t *epoch)
+                                     unsigned wanted)
 {
     unsigned found = 0;
     for (uint32_t window = 0; window < px_coll.setup.max_teams && found < wanted;
@@ -66,9 +65,35 @@ static enum agreement agree_on_slots(struct px_visit *visit, bool failed, uint32
         if (claim.failed)
             return SOMEBODY_FAILED;
         found = take_slots(&claim, window, slots, found, wanted);
-        *epoch = claim.epoch;
     }
     return found == wanted ? AGREED : NO_SLOT;
+}
+
+/* Reserve the slots of the teams that have this PE as a member. */
+static bool reserve(struct px_team *const *teams, const uint32_t *slots, unsigned count)
+{
+    unsigned i = 0;
+    while (i < count && (!teams[i] || px_team_reserve(slots[i])))
+        i++;
+    bool all = i == count;
+    while (!all && i-- > 0)
+        if (teams[i])
+            px_team_unreserve(slots[i]);
+    return all;
+}
+
+/* The slots are these teams' on all members, or on none. */
+static bool settle(struct px_visit *visit, struct px_team *const *teams, const uint32_t *slots,
+                   unsigned count, uint32_t *epoch)
+{
+    bool mine = reserve(teams, slots, count);
+    struct claim claim = my_claim(0, !mine);
+    px_fold(visit, &claim, sizeof(claim), fold_claim, NULL);
+    *epoch = claim.epoch;
+    for (unsigned i = 0; mine && claim.failed && i < count; i++)
+        if (teams[i])
+            px_team_unreserve(slots[i]);
+    return !claim.failed;
 }
 
 int px_teams_agree(struct px_visit *visit, struct px_team *const *teams, unsigned count,
@@ -77,7 +102,11 @@ int px_teams_agree(struct px_visit *visit, struct px_team *const *teams, unsigne
     uint32_t slots[2], epoch = 0;
     bool failed = error->status != PX_OK;
     const char *name = visit->call->name;
-    switch (agree_on_slots(visit, failed, slots, count, &epoch)) {
+    enum agreement agreement;
+    do
+        agreement = agree_on_slots(visit, failed, slots, count);
+    while (agreement == AGREED && !settle(visit, teams, slots, count, &epoch));
+    switch (agreement) {
     case AGREED:
         break;
     case SOMEBODY_FAILED:
@@ -158,7 +187,7 @@ int px_team_split(struct px_team *parent, int64_t start, int64_t stride, int64_t
     const char *wrong = wrong_with(parent, start, stride, size);
     if (wrong) {
         px_meet(&visit); /* arguments are compared, then all refuse */
-        px_leave();
+        px_leave(&visit);
         px_warn_once_per_node("%s: start %lld, stride %lld, size %lld on a parent of %u PEs: %s",
                               call->name, (long long)start, (long long)stride, (long long)size,
                               parent->size, wrong);
@@ -170,7 +199,7 @@ int px_team_split(struct px_team *parent, int64_t start, int64_t stride, int64_t
         team = make_child(parent, (uint32_t)start, (uint32_t)stride, (uint32_t)size, (uint32_t)rank,
                           &error);
     int refused = px_teams_agree(&visit, &team, 1, &error);
-    px_leave();
+    px_leave(&visit);
     if (refused)
         px_team_free(team);
     else
@@ -185,7 +214,7 @@ int px_team_split_2d(struct px_team *parent, int64_t xrange, struct px_team **x,
     struct px_visit visit = px_enter(parent, call);
     if (xrange < 1) {
         px_meet(&visit);
-        px_leave();
+        px_leave(&visit);
         px_warn_once_per_node("%s: a row has %lld members; it needs at least 1", call->name,
                               (long long)xrange);
         return PX_TEAM_REFUSED;
@@ -200,7 +229,7 @@ int px_team_split_2d(struct px_team *parent, int64_t xrange, struct px_team **x,
     teams[1] =
         teams[0] ? make_child(parent, column_of_me, row, in_column, row_of_me, &error) : NULL;
     int refused = px_teams_agree(&visit, teams, 2, &error);
-    px_leave();
+    px_leave(&visit);
     if (refused) {
         px_team_free(teams[0]);
         px_team_free(teams[1]);
@@ -216,7 +245,7 @@ void px_team_destroy(struct px_team *team, const struct px_call *call)
 {
     struct px_visit visit = px_enter(team, call);
     px_meet(&visit);
-    px_leave();
+    px_leave(&visit);
     px_team_strike(team);
     px_team_free(team);
 }

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "src/coll/private.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,10 @@
 
 struct px_coll_state px_coll;
 
+/* The table, and last_epoch. Whoever looks up its own team needs no lock: its slot does not change meanwhile. */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct px_team reserved = {.handle = INT32_MIN}; /* equals no handle */
+
 static uint32_t *identity; /* group_of when no peer is mapped by choice */
 
 struct px_team *px_team_of(int32_t handle)
@@ -24,7 +29,7 @@ struct px_team *px_team_of(int32_t handle)
     uint32_t slot = offset & 0xffff;
     if (slot >= px_coll.setup.max_teams || !px_coll.teams)
         return NULL;
-    struct px_team *team = px_coll.teams[slot];
+    struct px_team *team = atomic_load_explicit(&px_coll.teams[slot], memory_order_acquire);
     return team && team->handle == handle ? team : NULL;
 }
 
@@ -114,20 +119,53 @@ void px_team_place(struct px_team *team, uint32_t slot, uint32_t epoch)
     px_lay_steps(team);
 }
 
+bool px_team_reserve(uint32_t slot)
+{
+    pthread_mutex_lock(&table_lock);
+    bool free = !px_coll.teams[slot];
+    if (free)
+        px_coll.teams[slot] = &reserved;
+    pthread_mutex_unlock(&table_lock);
+    return free;
+}
+
+void px_team_unreserve(uint32_t slot)
+{
+    pthread_mutex_lock(&table_lock);
+    px_coll.teams[slot] = NULL;
+    pthread_mutex_unlock(&table_lock);
+}
+
+uint32_t px_team_free_slots(uint32_t first, uint64_t *free, unsigned words)
+{
+    memset(free, 0, words * sizeof(*free));
+    pthread_mutex_lock(&table_lock);
+    for (uint32_t bit = 0; bit < words * 64 && first + bit < px_coll.setup.max_teams; bit++)
+        if (first + bit >= PX_TEAM_PREDEFINED && !px_coll.teams[first + bit]) /* not every PE leads a GPU */
+            free[bit / 64] |= 1ull << bit % 64;
+    uint32_t epoch = px_coll.last_epoch;
+    pthread_mutex_unlock(&table_lock);
+    return epoch;
+}
+
 /* The first epoch is the same on all members, and another one than that of the slot's last team. */
 void px_team_enlist(struct px_team *team)
 {
     uint32_t slot = team->slot_number,
              turn = slot < PX_TEAM_PREDEFINED ? 0 : 1 + team->epoch % GENERATIONS;
     team->handle = (int32_t)(PX_TEAM_HANDLE_BASE + slot + (turn << 16));
+    pthread_mutex_lock(&table_lock);
     px_coll.teams[slot] = team;
+    pthread_mutex_unlock(&table_lock);
 }
 
 void px_team_strike(struct px_team *team)
 {
+    pthread_mutex_lock(&table_lock);
     px_coll.teams[team->slot_number] = NULL;
     if (team->epoch > px_coll.last_epoch)
         px_coll.last_epoch = team->epoch;
+    pthread_mutex_unlock(&table_lock);
 }
 
 void px_team_free(struct px_team *team)

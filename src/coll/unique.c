@@ -25,8 +25,11 @@ struct entry {
 };
 
 /* The caller's id counter and where it left off on the meeting slot. */
-static uint64_t last_id;
+static _Atomic uint64_t last_id;
 static uint32_t meeting_epoch;
+
+/* Every PE has one meeting slot. Threads that took turns on it could wait for each other across PEs. */
+static atomic_flag joining = ATOMIC_FLAG_INIT;
 
 static size_t entry_bytes(uint32_t n_pes)
 {
@@ -144,7 +147,7 @@ static int found(uint64_t id, const struct px_members *members, uint32_t epoch,
     int refused = px_teams_agree(&visit, &new, 1, &error);
     if (members->rank == 0)
         clear_entry(id, members->size);
-    px_leave();
+    px_leave(&visit);
     meeting_epoch = meeting->epoch;
     px_team_free(meeting);
     if (refused)
@@ -154,22 +157,14 @@ static int found(uint64_t id, const struct px_members *members, uint32_t epoch,
     return refused;
 }
 
-int px_team_join(uint64_t id, uint32_t size, uint32_t index, struct px_team **team,
-                 const struct px_call *call)
+static int join(uint64_t id, uint32_t size, uint32_t index, struct px_team **team,
+                const struct px_call *call)
 {
     struct px_error error = PX_ERROR_INIT;
-    if (maker_of(id) >= px_coll.setup.n_pes) {
-        px_warn("%s: %#" PRIx64 " is no unique id; nvshmemx_team_get_uniqueid makes them",
-                call->name, id);
-        return PX_TEAM_REFUSED;
-    }
     uint32_t *list = malloc(size * sizeof(*list));
     if (!list)
         px_fatal(1, "%s: no memory for a team of %u PEs", call->name, size);
-    px_announce(-1, call);
-    px_status status = sign_in(id, size, index, call->name, &error);
-    if (status != PX_OK) {
-        px_leave();
+    if (sign_in(id, size, index, call->name, &error) != PX_OK) {
         px_warn("%s: %s", call->name, error.text);
         free(list);
         return PX_TEAM_REFUSED;
@@ -178,5 +173,23 @@ int px_team_join(uint64_t id, uint32_t size, uint32_t index, struct px_team **te
     struct px_members members = {.rank = index, .size = size, .list = list};
     int refused = found(id, &members, epoch, team, call);
     free(list);
+    return refused;
+}
+
+int px_team_join(uint64_t id, uint32_t size, uint32_t index, struct px_team **team,
+                 const struct px_call *call)
+{
+    if (maker_of(id) >= px_coll.setup.n_pes) {
+        px_warn("%s: %#" PRIx64 " is no unique id; nvshmemx_team_get_uniqueid makes them",
+                call->name, id);
+        return PX_TEAM_REFUSED;
+    }
+    if (atomic_flag_test_and_set(&joining))
+        px_fatal(1, "%s: another thread of this PE is in this call; a PE joins one team at a time",
+                 call->name);
+    struct px_visit visit = px_announce(call);
+    int refused = join(id, size, index, team, call);
+    px_leave(&visit);
+    atomic_flag_clear(&joining);
     return refused;
 }

@@ -86,41 +86,57 @@ static inline uint32_t digest_of(const struct px_call *call, uint32_t hash)
     return (uint32_t)(sum >> 32);
 }
 
-static inline void announce(int32_t handle, const struct px_call *call, const struct name *name)
+/* Of threads that are in collectives of several teams at once one speaks for the PE. A locked instruction would cost a
+ * sixth of a barrier, so two that enter in the same nanoseconds may both speak, and a report show a mixture. */
+static atomic_bool speaking;
+
+static inline bool announce(int32_t handle, const struct px_call *call, const struct name *name)
 {
     struct px_where *where = &px_coll.control->where;
+    if (atomic_load_explicit(&speaking, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&speaking, true, memory_order_relaxed);
     memcpy(where->call, name->text, sizeof(where->call));
     memcpy(where->arguments, call->arguments, sizeof(where->arguments));
     where->team = handle;
     atomic_store_explicit(&where->since_ns, 0, memory_order_relaxed);
     uint64_t sequence = atomic_load_explicit(&where->sequence, memory_order_relaxed);
     atomic_store_explicit(&where->sequence, sequence | 1, memory_order_release);
+    return true;
 }
 
-void px_announce(int32_t handle, const struct px_call *call)
+struct px_visit px_announce(const struct px_call *call)
 {
     struct name spare;
-    announce(handle, call, find_name(call->name, &spare));
+    return (struct px_visit){.call = call,
+                             .announced = announce(-1, call, find_name(call->name, &spare))};
 }
 
 struct px_visit px_enter(struct px_team *team, const struct px_call *call)
 {
     struct name spare;
     const struct name *name = find_name(call->name, &spare);
-    announce(team->handle, call, name);
-    return (struct px_visit){.team = team, .call = call, .digest = digest_of(call, name->hash)};
+    return (struct px_visit){.team = team,
+                             .call = call,
+                             .digest = digest_of(call, name->hash),
+                             .announced = announce(team->handle, call, name)};
 }
 
-void px_leave(void)
+void px_leave(const struct px_visit *visit)
 {
+    if (!visit->announced)
+        return;
     _Atomic uint64_t *sequence = &px_coll.control->where.sequence;
     uint64_t now = atomic_load_explicit(sequence, memory_order_relaxed);
     atomic_store_explicit(sequence, (now | 1) + 1, memory_order_release);
+    atomic_store_explicit(&speaking, false, memory_order_relaxed);
 }
 
-void px_visit_since(void)
+void px_visit_since(const struct px_visit *visit)
 {
     struct timespec now;
+    if (!visit->announced)
+        return;
     clock_gettime(CLOCK_REALTIME, &now);
     atomic_store_explicit(&px_coll.control->where.since_ns,
                           (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
@@ -150,14 +166,15 @@ static void print_call(char *text, size_t size, const char *name, const uint64_t
         snprintf(text + used, size - used, ")");
 }
 
-/* What another PE says of itself; false when it has moved on meanwhile. */
-static bool read_where(uint32_t pe, struct px_where *where)
+/* What another PE says of itself; false when it has moved on meanwhile, or speaks of another team. */
+static bool read_where(uint32_t pe, int32_t team, struct px_where *where)
 {
     struct px_where again;
     px_get(pe, where, &px_coll.control->where, sizeof(*where));
     px_get(pe, &again, &px_coll.control->where, sizeof(again));
     where->call[sizeof(where->call) - 1] = '\0';
-    return (where->sequence & 1) && where->sequence == again.sequence;
+    return (where->sequence & 1) && where->sequence == again.sequence &&
+           (where->team == team || where->team == -1);
 }
 
 /* Both sides of the disagreement build the same text, the lower PE first, so that the log prints it
@@ -167,7 +184,7 @@ void px_coll_mismatch(const struct px_visit *visit, uint32_t pe)
     char mine[256], theirs[256] = "another collective";
     struct px_where where;
     print_call(mine, sizeof(mine), visit->call->name, visit->call->arguments);
-    if (read_where(pe, &where))
+    if (read_where(pe, visit->team->handle, &where))
         print_call(theirs, sizeof(theirs), where.call, where.arguments);
     uint32_t me = px_coll.setup.my_pe;
     if (!px_log_first_on_node("collective mismatch"))

@@ -179,6 +179,37 @@ static void killed_in_wait(void)
     nvshmem_finalize();
 }
 
+/* A team that the dead PE was in; PE 0 is not in it and waits for one that is. */
+static void killed_in_team(void)
+{
+    start();
+    nvshmem_team_t team = NVSHMEM_TEAM_INVALID;
+    long *words = nvshmem_calloc(2000, sizeof(*words)), *flag = nvshmem_calloc(1, sizeof(*flag));
+    nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 1, 1, n - 1, NULL, 0, &team);
+    for (int i = 0; team != NVSHMEM_TEAM_INVALID && i < 100000; i++) {
+        if (me == 1 && i == 50)
+            raise(SIGKILL);
+        nvshmem_long_sum_reduce(team, words, words + 1000, i % 2 ? 1 : 1000);
+    }
+    nvshmem_long_wait_until(flag, NVSHMEM_CMP_EQ, 1);
+}
+
+/* The others wait for the dead PE to join a team by its id. */
+static void killed_in_join(void)
+{
+    start();
+    nvshmem_team_t team;
+    nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    uint64_t *id = nvshmem_calloc(2, sizeof(*id));
+    if (me == 0)
+        nvshmemx_team_get_uniqueid(&id[1]);
+    nvshmem_uint64_broadcast(NVSHMEM_TEAM_WORLD, id, id + 1, 1, 0);
+    config.uniqueid = *id;
+    if (me == 1)
+        raise(SIGKILL);
+    nvshmemx_team_init(&team, &config, NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID, n, me);
+}
+
 static void no_finalize(void)
 {
     start();
@@ -247,6 +278,8 @@ static const struct {
     {"killed_in_barrier", killed_in_barrier},
     {"killed_in_put", killed_in_put},
     {"killed_in_wait", killed_in_wait},
+    {"killed_in_team", killed_in_team},
+    {"killed_in_join", killed_in_join},
     {"no_finalize", no_finalize},
     {"private_memory", private_memory},
     {"too_much", too_much},
