@@ -216,13 +216,19 @@ static px_status nodes_by_host(struct px_boot *boot, uint32_t *raw, struct px_er
     return status == PX_OK ? PX_OK : px_error_set(error, status, "no memory for the node names");
 }
 
-/* Slurm 22.05 numbers only the nodes of local PEs, Open MPI's servers all of them. */
+/* Slurm 22.05 numbers only the nodes of local PEs, Open MPI's servers all of them. For a PE without
+ * a number a client of PMIx 5 gives that of the asking PE's node, so the whole must have as many PEs
+ * here as the server says. */
 static bool nodes_by_number(const struct px_boot *boot, uint32_t *raw)
 {
+    uint32_t here = 0, local;
     for (uint32_t pe = 0; pe < boot->facts.size; pe++)
         if (!px_pmix_get_u32(&session.me, pe, PMIX_NODEID, &raw[pe]))
             return false;
-    return true;
+    for (uint32_t pe = 0; pe < boot->facts.size; pe++)
+        here += raw[pe] == raw[boot->facts.rank];
+    return px_pmix_get_u32(&session.me, PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &local) &&
+           here == local;
 }
 
 static bool nodes_by_mapping(const struct px_boot *boot, uint32_t *raw)

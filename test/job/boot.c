@@ -163,6 +163,26 @@ static void misbehave(void)
         px_fatal(7, "asked to abort");
 }
 
+/* PEs are on one node when, and only when, their hosts have one name. */
+static void compare_nodes(void)
+{
+    struct px_error error = PX_ERROR_INIT;
+    const struct px_boot_facts *facts = px_boot_facts(boot);
+    char mine[128] = "", theirs[128];
+    unsigned wrong = 0;
+    gethostname(mine, sizeof(mine) - 1);
+    if (px_boot_publish(boot, "host", mine, sizeof(mine), &error) != PX_OK ||
+        px_boot_exchange(boot, &error) != PX_OK)
+        die(&error);
+    for (uint32_t pe = 0; pe < facts->size; pe++) {
+        size_t n;
+        if (px_boot_lookup(boot, pe, "host", theirs, sizeof(theirs), &n, &error) != PX_OK)
+            die(&error);
+        wrong += (strncmp(mine, theirs, sizeof(mine)) == 0) != (facts->node_of[pe] == facts->node);
+    }
+    ok(wrong == 0, "the node table fits the host names, %u do not", wrong);
+}
+
 /* The last PE comes late, and leaves a file just before, which all others find when they have met it. */
 static void meet_plainly(unsigned round)
 {
@@ -198,8 +218,10 @@ static void one_round(unsigned round)
     if (option.skips == (long)px_boot_facts(boot)->rank)
         pause();
     exchange("second", round + 1000);
-    if (round == 0)
+    if (round == 0) {
         refuse_what_is_not_there();
+        compare_nodes();
+    }
     meet_plainly(round);
     px_boot_close(boot);
     boot = NULL;

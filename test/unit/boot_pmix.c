@@ -29,7 +29,7 @@ static struct px_error error;
 
 static struct {
     pmix_status_t init, put, commit, fence_call, fence_answer;
-    bool init_hangs, fence_hangs, no_size, no_nodes, zero_size, late_facts;
+    bool init_hangs, fence_hangs, no_size, no_nodes, zero_size, late_facts, one_number;
     uint32_t rank;
     const char *damage; /* "zero", "short", "bit", "type", "rank", "view", "absent" */
     int inits, finalizes, aborts, abort_status;
@@ -126,6 +126,10 @@ pmix_status_t __wrap_PMIx_Get(const pmix_proc_t *proc, const char key[], const p
     } else if (strcmp(key, PMIX_HOSTNAME) == 0 && !fake.no_nodes) {
         value.type = PMIX_STRING;
         value.data.string = strdup(proc->rank == 0 ? "west" : "east");
+    } else if (strcmp(key, PMIX_LOCAL_SIZE) == 0 && proc->rank == PMIX_RANK_WILDCARD) {
+        value.data.uint32 = PES - 1;
+    } else if (strcmp(key, PMIX_NODEID) == 0 && fake.one_number) {
+        value.data.uint32 = 7;
     } else {
         return PMIX_ERR_NOT_FOUND;
     }
@@ -317,6 +321,17 @@ static void facts_that_cannot_be_are_refused(void **state)
     px_boot_close(open_fake(5)); /* and the same process may try again */
 }
 
+/* What a PMIx 5 client makes of the numbers of a server that has them for the PEs of its node only. */
+static void the_asking_pes_node_is_not_everybodys(void **state)
+{
+    fake.one_number = true;
+    struct px_boot *boot = open_fake(5);
+    const struct px_boot_facts *facts = px_boot_facts(boot);
+    assert_int_equal(facts->nodes, 2);
+    assert_memory_equal(facts->node_of, ((uint32_t[]){1, 0, 0}), sizeof(uint32_t) * PES);
+    px_boot_close(boot);
+}
+
 static void facts_come_from_the_servers_keys(void **state)
 {
     struct px_boot *boot = open_fake(5);
@@ -489,6 +504,7 @@ int main(void)
         cmocka_unit_test_setup(a_start_that_hangs_has_an_end, fresh),
         cmocka_unit_test_setup(facts_that_cannot_be_are_refused, fresh),
         cmocka_unit_test_setup(facts_come_from_the_servers_keys, fresh),
+        cmocka_unit_test_setup(the_asking_pes_node_is_not_everybodys, fresh),
         cmocka_unit_test_setup(good_records_arrive, fresh),
         cmocka_unit_test_setup(bad_records_are_refused_with_pe_and_field, fresh),
         cmocka_unit_test_setup(records_of_another_program_are_found_out, fresh),
