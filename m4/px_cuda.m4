@@ -21,6 +21,13 @@ AC_DEFUN([PX_CUDA], [
       [AC_MSG_ERROR([nvcc was not found. Install the CUDA toolkit (package cuda-toolkit), or name its folder: --with-cuda=DIR])])])
   AC_SUBST([NVCC])
   AC_SUBST([CUDA_CFLAGS])
+  AS_CASE([$with_cuda_arch], [all|all-major|native], [px_nvcc_arch="-arch=$with_cuda_arch"], [
+    px_nvcc_arch=
+    for px_arch in `echo "$with_cuda_arch" | tr ',;' '  '`; do
+      px_nvcc_arch="$px_nvcc_arch -gencode arch=compute_$px_arch,code=sm_$px_arch"
+    done
+    px_nvcc_arch="$px_nvcc_arch -gencode arch=compute_$px_arch,code=compute_$px_arch"])
+  AC_SUBST([PX_NVCC_ARCH], [$px_nvcc_arch])
   AC_SUBST([PX_CUDA_ARCH], [$with_cuda_arch])
   AM_CONDITIONAL([HAVE_NVCC], [test $px_have_nvcc = yes])
   AS_IF([test $px_have_cuda = yes], [px_value=1], [px_value=0])

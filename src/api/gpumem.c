@@ -14,6 +14,7 @@
 
 #include "src/api/place.h"
 #include "src/coll/coll.h"
+#include "src/device/device.h"
 #include "src/diag/log.h"
 #include "src/transport/move.h"
 
@@ -282,6 +283,28 @@ static px_status start_agents(struct px_error *error)
     return status;
 }
 
+/* PEs of the node whose cards name this GPU. */
+static uint32_t sharers(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < px_world.facts->local_size; i++) {
+        const struct px_gpu_card *card = peer_card(NULL, px_world.facts->local_ranks[i]);
+        count += card && memcmp(card->uuid, card_of(0)->uuid, sizeof(card->uuid)) == 0;
+    }
+    return count;
+}
+
+static px_status open_device(struct px_error *error)
+{
+    const struct px_device_setup setup = {
+        .heap = px_world.memory.data,
+        .heap_bytes = px_world.memory.base + px_world.memory.span - px_world.memory.data,
+        .max_teams = (uint32_t)px_world.env.max_teams,
+        .sharers = sharers(),
+    };
+    return px_device_open(&setup, error);
+}
+
 px_status px_gpumem_connect(struct px_error *error)
 {
     px_gpu.delta = malloc(px_peers.n_pes * sizeof(*px_gpu.delta));
@@ -298,11 +321,14 @@ px_status px_gpumem_connect(struct px_error *error)
     tell_hidden();
     px_gpu_move_on_growth(attach_peers);
     px_status status = px_gpu_move_open(error);
-    return status == PX_OK ? start_agents(error) : status;
+    if (status == PX_OK)
+        status = start_agents(error);
+    return status == PX_OK ? open_device(error) : status;
 }
 
 void px_gpumem_disconnect(void)
 {
+    px_device_close();
     px_gpu_agent_stop();
     px_gpu_move_close();
     free(px_gpu.delta);

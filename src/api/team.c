@@ -9,6 +9,7 @@
 
 #include "src/api/check.h"
 #include "src/coll/coll.h"
+#include "src/device/device.h"
 #include "src/diag/log.h"
 
 _Static_assert(NVSHMEM_TEAM_WORLD == PX_TEAM_HANDLE_BASE + PX_TEAM_WORLD &&
@@ -81,6 +82,7 @@ static void hand_out(struct px_team *team, long num_contexts, nvshmem_team_t *ha
     if (!team)
         return;
     px_team_set_contexts(team, num_contexts);
+    px_device_team(team);
     *handle = px_team_handle(team);
 }
 
@@ -136,8 +138,10 @@ void px_api_team_destroy(nvshmem_team_t handle)
     struct px_team *team = find_team(handle, call.name);
     if (team && px_team_predefined(team))
         px_warn_once_per_node("%s: team %d is predefined and stays", call.name, (int)handle);
-    else if (team)
+    else if (team) {
+        px_device_no_team(handle);
         px_team_destroy(team, &call);
+    }
     else if (handle != NVSHMEM_TEAM_INVALID)
         px_warn("%s: %d is not a team of this PE: it was destroyed already, or never made",
                 call.name, (int)handle);

@@ -13,6 +13,7 @@
 
 #include "src/api/gpumem.h"
 #include "src/coll/coll.h"
+#include "src/device/device.h"
 #include "src/diag/log.h"
 #include "src/transport/move.h"
 #include "src/transport/wait.h"
@@ -318,6 +319,8 @@ px_status px_world_start(const struct px_start *start, struct px_error *error)
         goto undo_settings;
     if (allocate_tables(error) != PX_OK)
         goto undo_tables;
+    if (status == PX_OK)
+        status = px_device_check(&mine);
     if (status == PX_OK)
         status = px_gpumem_choose(&mine);
     if (status == PX_OK && !px_place_undecided())

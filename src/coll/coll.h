@@ -41,6 +41,9 @@ void px_team_set_contexts(struct px_team *team, long num_contexts);
 uint32_t px_team_rank(const struct px_team *team); /* my number in it */
 uint32_t px_team_size(const struct px_team *team);
 uint32_t px_team_pe(const struct px_team *team, uint32_t member); /* world PE of a member */
+/* Meetings so far: the same on all members between two of them, and later than any of a team that had
+ * this slot before. */
+uint32_t px_team_epoch(const struct px_team *team);
 int px_team_find(const struct px_team *team, uint32_t pe); /* member number of a world PE, -1 */
 
 /* What the collectives need to know of the job; node_of[pe] from the bootstrap. */

@@ -68,6 +68,11 @@ bool px_team_predefined(const struct px_team *team)
     return team->slot_number < PX_TEAM_PREDEFINED;
 }
 
+uint32_t px_team_epoch(const struct px_team *team)
+{
+    return team->epoch;
+}
+
 uint32_t px_team_pe(const struct px_team *team, uint32_t member)
 {
     return team->list ? team->list[member] : team->start + member * team->stride;

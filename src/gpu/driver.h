@@ -20,6 +20,11 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#if CUDA_VERSION < 12000 /* older headers do not know the type */
+typedef CUresult (*PFN_cuLibraryGetGlobal_v12000)(CUdeviceptr *, size_t *, struct CUlib_st *,
+                                                  const char *);
+#endif
+
 #define PX_CUDA_OLDEST 11080 /* the driver must be at least CUDA 11.8's */
 
 /* name, version of the signature. Missing ones make the driver unusable. */
@@ -81,6 +86,7 @@
 
 /* Those that may be missing: test for NULL, or for the attribute that promises them. */
 #define PX_CUDA_OPTIONAL(X)                                                                        \
+    X(cuLibraryGetGlobal, 12000)                                                                   \
     X(cuMemAddressReserve, 10020)                                                                  \
     X(cuMemAddressFree, 10020)                                                                     \
     X(cuMemCreate, 10020)                                                                          \
