@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for words of this PE's symmetric memory. Loads acquire, so what was put before the update
  * that is seen is seen too. A kernel that waits for another PE needs that PE's kernel to run at the
- * same time: see pxshmem_device(7). */
+ * same time: see pxshmem-device(7). */
 #ifndef NVSHMEM_DEVICE_WAIT_H
 #define NVSHMEM_DEVICE_WAIT_H
 
