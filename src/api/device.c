@@ -12,8 +12,8 @@ static int told(const char *call, px_status status, const struct px_error *error
         return NVSHMEMX_SUCCESS;
     px_warn("%s: %s", call, error->text);
     return status == PX_ERR_INVALID || status == PX_ERR_NOT_FOUND ? NVSHMEMX_ERROR_INVALID_VALUE
-           : status == PX_ERR_UNSUPPORTED                        ? NVSHMEMX_ERROR_NOT_SUPPORTED
-                                                                 : NVSHMEMX_ERROR_INTERNAL;
+           : status == PX_ERR_UNSUPPORTED                         ? NVSHMEMX_ERROR_NOT_SUPPORTED
+                                                                  : NVSHMEMX_ERROR_INTERNAL;
 }
 
 /* Comes before main, so a part that does not fit is kept, and said at init; later it is said at once. */

@@ -6,7 +6,8 @@
 
 #include "nvshmem_device/rma.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 enum {
     AMO_FETCH = NVSHMEMI_AMO_FETCH,
@@ -21,8 +22,12 @@ enum {
 
 /* CUDA's intrinsics know unsigned long long, not unsigned long. */
 template <size_t BYTES> struct atomic_of;
-template <> struct atomic_of<4> { typedef unsigned int type; };
-template <> struct atomic_of<8> { typedef unsigned long long type; };
+template <> struct atomic_of<4> {
+    typedef unsigned int type;
+};
+template <> struct atomic_of<8> {
+    typedef unsigned long long type;
+};
 
 template <class A> static __device__ __forceinline__ A apply(A *word, int op, A value, A compare)
 {
@@ -44,10 +49,9 @@ template <class A> static __device__ __forceinline__ A apply(A *word, int op, A 
 
 /* A null value is 1. `op` is a constant of the caller. */
 template <class T>
-static __device__ __forceinline__ void amo_fetch(int op, const T *dest,
-                                                 const typename same<T>::type *value,
-                                                 const typename same<T>::type *compare, T *result,
-                                                 size_t, int pe, thread)
+static __device__ __forceinline__ void
+amo_fetch(int op, const T *dest, const typename same<T>::type *value,
+          const typename same<T>::type *compare, T *result, size_t, int pe, thread)
 {
     typedef typename word_of<sizeof(T)>::type word;
     typedef typename atomic_of<sizeof(T)>::type atomic;
@@ -65,8 +69,8 @@ static __device__ __forceinline__ void amo_fetch(int op, const T *dest,
 }
 
 template <class T>
-static __device__ __forceinline__ void amo(int op, T *dest, const typename same<T>::type *value, size_t,
-                                           int pe, thread)
+static __device__ __forceinline__ void amo(int op, T *dest, const typename same<T>::type *value,
+                                           size_t, int pe, thread)
 {
     typedef typename word_of<sizeof(T)>::type word;
     typedef typename atomic_of<sizeof(T)>::type atomic;
@@ -99,7 +103,8 @@ static __device__ __forceinline__ void signal_at(uint64_t *signal, uint64_t valu
         (void)atomicAdd_system((unsigned long long *)at(signal, offset), (unsigned long long)value);
 }
 
-static __device__ __forceinline__ void signal_op(uint64_t *signal, uint64_t value, int op, int pe, thread)
+static __device__ __forceinline__ void signal_op(uint64_t *signal, uint64_t value, int op, int pe,
+                                                 thread)
 {
     signal_at(signal, value, op, pe, offset_of(pe));
 }
@@ -114,8 +119,8 @@ static __device__ __forceinline__ void signal_op(uint64_t *signal, uint64_t valu
 /* The threads meet when all data is written; then one of them lets the signal follow it. */
 template <class E, class S>
 static __device__ __forceinline__ void put_then_signal(void *dest, const void *source, size_t bytes,
-                                                       uint64_t *signal, uint64_t value, int op, int pe,
-                                                       bool wait, S threads)
+                                                       uint64_t *signal, uint64_t value, int op,
+                                                       int pe, bool wait, S threads)
 {
     int64_t offset = offset_of(pe);
     if (offset != NVSHMEMI_REMOTE) {
@@ -139,26 +144,28 @@ static __device__ __forceinline__ void put_then_signal(void *dest, const void *s
 
 template <class T, class S>
 static __device__ __forceinline__ void put_signal(T *dest, const T *source, size_t n, size_t,
-                                                  uint64_t *signal, uint64_t value, int op, int pe, S s)
+                                                  uint64_t *signal, uint64_t value, int op, int pe,
+                                                  S s)
 {
-    put_then_signal<typename word_of<sizeof(T)>::type>(dest, source, n * sizeof(T), signal, value, op, pe,
-                                                       true, s);
+    put_then_signal<typename word_of<sizeof(T)>::type>(dest, source, n * sizeof(T), signal, value,
+                                                       op, pe, true, s);
 }
 
 template <class S>
-static __device__ __forceinline__ void put_signal(void *dest, const void *source, size_t n, size_t size,
-                                                  uint64_t *signal, uint64_t value, int op, int pe, S s)
+static __device__ __forceinline__ void put_signal(void *dest, const void *source, size_t n,
+                                                  size_t size, uint64_t *signal, uint64_t value,
+                                                  int op, int pe, S s)
 {
     put_then_signal<uint8_t>(dest, source, n * size, signal, value, op, pe, true, s);
 }
 
 template <class T, class S>
 static __device__ __forceinline__ void put_signal_nbi(T *dest, const T *source, size_t n, size_t,
-                                                      uint64_t *signal, uint64_t value, int op, int pe,
-                                                      S s)
+                                                      uint64_t *signal, uint64_t value, int op,
+                                                      int pe, S s)
 {
-    put_then_signal<typename word_of<sizeof(T)>::type>(dest, source, n * sizeof(T), signal, value, op, pe,
-                                                       false, s);
+    put_then_signal<typename word_of<sizeof(T)>::type>(dest, source, n * sizeof(T), signal, value,
+                                                       op, pe, false, s);
 }
 
 template <class S>

@@ -5,7 +5,8 @@
 
 #include "nvshmem_device/coll.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 enum { DIRECT = 32 };
 
@@ -86,8 +87,7 @@ __device__ void complete(group threads)
 }
 
 /* Bytes to one member, by all threads, without a meeting of them. */
-__device__ void push(int pe, void *dest, const void *source, size_t bytes,
-                                            group threads)
+__device__ void push(int pe, void *dest, const void *source, size_t bytes, group threads)
 {
     int64_t offset = offset_of(pe);
     if (offset != NVSHMEMI_REMOTE)
@@ -97,8 +97,7 @@ __device__ void push(int pe, void *dest, const void *source, size_t bytes,
 }
 
 /* The other way, and the data is there for all threads. */
-__device__ void pull(int pe, void *dest, const void *source, size_t bytes,
-                                            group threads)
+__device__ void pull(int pe, void *dest, const void *source, size_t bytes, group threads)
 {
     int64_t offset = offset_of(pe);
     if (offset != NVSHMEMI_REMOTE)
@@ -116,8 +115,8 @@ __device__ void finish(nvshmemi_team *team, group threads)
     meet(team, threads);
 }
 
-__device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *source,
-                                                    size_t bytes, int root, group threads)
+__device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
+                                int root, group threads)
 {
     if (team->rank == root) {
         threads.sync();
@@ -130,8 +129,8 @@ __device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *sou
     finish(team, threads);
 }
 
-__device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *source,
-                                                   size_t bytes, group threads)
+__device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
+                               group threads)
 {
     char *place = (char *)dest + team->rank * bytes;
     threads.sync();
@@ -143,8 +142,8 @@ __device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *sour
     finish(team, threads);
 }
 
-__device__ void alltoall_bytes(nvshmemi_team *team, void *dest, const void *source,
-                                                   size_t bytes, group threads)
+__device__ void alltoall_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
+                               group threads)
 {
     char *place = (char *)dest + team->rank * bytes;
     threads.sync();

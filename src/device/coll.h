@@ -8,7 +8,8 @@
 
 #include "nvshmem_device/team.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 /* Each operator is a type, so that the call with its name chooses the code. */
 enum op_and { OP_AND };
@@ -26,16 +27,17 @@ enum op_maxloc { OP_MAXLOC };
 extern __device__ void push(int pe, void *dest, const void *source, size_t bytes, group threads);
 extern __device__ void pull(int pe, void *dest, const void *source, size_t bytes, group threads);
 extern __device__ void finish(nvshmemi_team *team, group threads);
-extern __device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
-                                       int root, group threads);
-extern __device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
-                                      group threads);
-extern __device__ void alltoall_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
-                                      group threads);
+extern __device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *source,
+                                       size_t bytes, int root, group threads);
+extern __device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *source,
+                                      size_t bytes, group threads);
+extern __device__ void alltoall_bytes(nvshmemi_team *team, void *dest, const void *source,
+                                      size_t bytes, group threads);
 
 template <class S>
-static __device__ __forceinline__ int broadcast(nvshmem_team_t handle, void *dest, const void *source,
-                                                size_t n, size_t size, int root, S threads)
+static __device__ __forceinline__ int broadcast(nvshmem_team_t handle, void *dest,
+                                                const void *source, size_t n, size_t size, int root,
+                                                S threads)
 {
     nvshmemi_team *team = team_of(handle);
     if (!team || root < 0 || root >= team->size)
@@ -45,8 +47,8 @@ static __device__ __forceinline__ int broadcast(nvshmem_team_t handle, void *des
 }
 
 template <class S>
-static __device__ __forceinline__ int fcollect(nvshmem_team_t handle, void *dest, const void *source,
-                                               size_t n, size_t size, S threads)
+static __device__ __forceinline__ int fcollect(nvshmem_team_t handle, void *dest,
+                                               const void *source, size_t n, size_t size, S threads)
 {
     nvshmemi_team *team = team_of(handle);
     if (!team)
@@ -56,8 +58,8 @@ static __device__ __forceinline__ int fcollect(nvshmem_team_t handle, void *dest
 }
 
 template <class S>
-static __device__ __forceinline__ int alltoall(nvshmem_team_t handle, void *dest, const void *source,
-                                               size_t n, size_t size, S threads)
+static __device__ __forceinline__ int alltoall(nvshmem_team_t handle, void *dest,
+                                               const void *source, size_t n, size_t size, S threads)
 {
     nvshmemi_team *team = team_of(handle);
     if (!team)
@@ -70,42 +72,81 @@ static __device__ __forceinline__ int alltoall(nvshmem_team_t handle, void *dest
 
 template <class T> struct number {
     typedef T wide;
-    static __device__ __forceinline__ T widen(T v) { return v; }
-    static __device__ __forceinline__ T narrow(T v) { return v; }
+    static __device__ __forceinline__ T widen(T v)
+    {
+        return v;
+    }
+    static __device__ __forceinline__ T narrow(T v)
+    {
+        return v;
+    }
 };
 template <> struct number<__half> {
     typedef float wide;
-    static __device__ __forceinline__ float widen(__half v) { return __half2float(v); }
-    static __device__ __forceinline__ __half narrow(float v) { return __float2half_rn(v); }
+    static __device__ __forceinline__ float widen(__half v)
+    {
+        return __half2float(v);
+    }
+    static __device__ __forceinline__ __half narrow(float v)
+    {
+        return __float2half_rn(v);
+    }
 };
 template <> struct number<__nv_bfloat16> {
     typedef float wide;
-    static __device__ __forceinline__ float widen(__nv_bfloat16 v) { return __bfloat162float(v); }
-    static __device__ __forceinline__ __nv_bfloat16 narrow(float v) { return __float2bfloat16_rn(v); }
+    static __device__ __forceinline__ float widen(__nv_bfloat16 v)
+    {
+        return __bfloat162float(v);
+    }
+    static __device__ __forceinline__ __nv_bfloat16 narrow(float v)
+    {
+        return __float2bfloat16_rn(v);
+    }
 };
 
 /* Of two values one of which is not a number, max and min keep the first, as on the host. */
 template <class OP> struct arithmetic;
 template <> struct arithmetic<op_and> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return a & b; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return a & b;
+    }
 };
 template <> struct arithmetic<op_or> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return a | b; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return a | b;
+    }
 };
 template <> struct arithmetic<op_xor> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return a ^ b; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return a ^ b;
+    }
 };
 template <> struct arithmetic<op_max> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return b > a ? b : a; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return b > a ? b : a;
+    }
 };
 template <> struct arithmetic<op_min> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return b < a ? b : a; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return b < a ? b : a;
+    }
 };
 template <> struct arithmetic<op_sum> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return a + b; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return a + b;
+    }
 };
 template <> struct arithmetic<op_prod> {
-    template <class W> static __device__ __forceinline__ W of(W a, W b) { return a * b; }
+    template <class W> static __device__ __forceinline__ W of(W a, W b)
+    {
+        return a * b;
+    }
 };
 
 template <class T, class OP> struct combine {
@@ -128,7 +169,9 @@ template <> struct combine<double2, op_maxloc> {
 template <class T> union packet {
     uint4 whole;
     T element[16 / sizeof(T)];
-    __device__ __forceinline__ packet() {}
+    __device__ __forceinline__ packet()
+    {
+    }
 };
 
 template <class T, class OP>
@@ -150,7 +193,10 @@ template <class T, class OP, class W> struct folded {
     }
 };
 template <class T, class OP> struct folded<T, OP, uint4> {
-    static __device__ __forceinline__ uint4 of(uint4 a, uint4 b) { return combine_packets<T, OP>(a, b); }
+    static __device__ __forceinline__ uint4 of(uint4 a, uint4 b)
+    {
+        return combine_packets<T, OP>(a, b);
+    }
 };
 
 /* The destinations of a reduction: all members', or this PE's alone. */
@@ -164,14 +210,18 @@ struct to_all {
     }
 };
 struct to_me {
-    template <class W> __device__ __forceinline__ void put(W *dest, W value) const { *dest = value; }
+    template <class W> __device__ __forceinline__ void put(W *dest, W value) const
+    {
+        *dest = value;
+    }
 };
 
 /* Words [0, count) of source, from all members in their order; all mapped. Few registers, as blocks of
  * 1024 threads call this: the loads of two members are under way at once. */
 template <class T, class OP, class W, class To>
-static __device__ __noinline__ void reduce_words(const nvshmemi_team *team, W *dest, const W *source,
-                                                 size_t count, unsigned rank, unsigned size, To to)
+static __device__ __noinline__ void reduce_words(const nvshmemi_team *team, W *dest,
+                                                 const W *source, size_t count, unsigned rank,
+                                                 unsigned size, To to)
 {
 #pragma unroll 1
     for (size_t i = rank; i < count; i += size) {
@@ -183,12 +233,17 @@ static __device__ __noinline__ void reduce_words(const nvshmemi_team *team, W *d
     }
 }
 
-template <class T> struct element_word { typedef typename word_of<sizeof(T)>::type type; };
-template <> struct element_word<double2> { typedef uint4 type; };
+template <class T> struct element_word {
+    typedef typename word_of<sizeof(T)>::type type;
+};
+template <> struct element_word<double2> {
+    typedef uint4 type;
+};
 
 template <class T, class OP, class To>
-static __device__ __forceinline__ void reduce_near(const nvshmemi_team *team, T *dest, const T *source,
-                                                   size_t count, unsigned rank, unsigned size, To to)
+static __device__ __forceinline__ void reduce_near(const nvshmemi_team *team, T *dest,
+                                                   const T *source, size_t count, unsigned rank,
+                                                   unsigned size, To to)
 {
     typedef typename element_word<T>::type word;
     size_t packets = 0, per = 16 / sizeof(T);
@@ -196,14 +251,15 @@ static __device__ __forceinline__ void reduce_near(const nvshmemi_team *team, T 
         packets = count / per;
         reduce_words<T, OP>(team, (uint4 *)dest, (const uint4 *)source, packets, rank, size, to);
     }
-    reduce_words<T, OP>(team, (word *)(dest + packets * per), (const word *)(source + packets * per),
-                        count - packets * per, rank, size, to);
+    reduce_words<T, OP>(team, (word *)(dest + packets * per),
+                        (const word *)(source + packets * per), count - packets * per, rank, size,
+                        to);
 }
 
 /* With remote members: their sources come through the scratch area, piece by piece. */
 template <class T, class OP>
-static __device__ __noinline__ void fetch_and_fold(const nvshmemi_team *team, T *dest, const T *source,
-                                                      size_t count, group threads)
+static __device__ __noinline__ void fetch_and_fold(const nvshmemi_team *team, T *dest,
+                                                   const T *source, size_t count, group threads)
 {
     T *scratch = (T *)state().scratch;
     size_t room = state().scratch_bytes / sizeof(T);
@@ -236,7 +292,8 @@ static __device__ __noinline__ void reduce_shares(nvshmemi_team *team, T *dest, 
     meet(team, threads);
     if (!team->remote) {
         to_all to = {team};
-        reduce_near<T, OP>(team, dest + start, source + start, mine, threads.rank(), threads.size(), to);
+        reduce_near<T, OP>(team, dest + start, source + start, mine, threads.rank(), threads.size(),
+                           to);
     } else {
         fetch_and_fold<T, OP>(team, dest + start, source + start, mine, threads);
         for (int i = 0; i < team->size; i++)
@@ -260,8 +317,8 @@ static __device__ __noinline__ void reduce_block(nvshmemi_team *team, T *dest, c
 }
 
 template <class T, class OP, class S>
-static __device__ __forceinline__ int reduce(nvshmem_team_t handle, T *dest, const T *source, size_t count,
-                                             OP, S threads)
+static __device__ __forceinline__ int reduce(nvshmem_team_t handle, T *dest, const T *source,
+                                             size_t count, OP, S threads)
 {
     nvshmemi_team *team = team_of(handle);
     if (!team)
@@ -283,7 +340,8 @@ static __device__ __forceinline__ int reducescatter(nvshmem_team_t handle, T *de
 
 template <class S>
 static __device__ __forceinline__ int double2_maxloc_reduce(nvshmem_team_t handle, double2 *dest,
-                                                            const double2 *source, size_t count, S threads)
+                                                            const double2 *source, size_t count,
+                                                            S threads)
 {
     return reduce(handle, dest, source, count, OP_MAXLOC, threads);
 }

@@ -5,11 +5,12 @@
 
 #include "nvshmem_device/copy.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 template <bool FROM_PEER, class E>
-static __device__ __forceinline__ void narrow(char *dest, const char *source, size_t bytes, unsigned rank,
-                                              unsigned size)
+static __device__ __forceinline__ void narrow(char *dest, const char *source, size_t bytes,
+                                              unsigned rank, unsigned size)
 {
     unsigned apart = (unsigned)((uintptr_t)dest ^ (uintptr_t)source);
     if (sizeof(E) <= 8 && (apart & 7) == 0)
@@ -21,8 +22,8 @@ static __device__ __forceinline__ void narrow(char *dest, const char *source, si
 }
 
 template <bool FROM_PEER>
-static __device__ __forceinline__ void by_width(char *dest, const char *source, size_t bytes, unsigned width,
-                                                unsigned rank, unsigned size)
+static __device__ __forceinline__ void by_width(char *dest, const char *source, size_t bytes,
+                                                unsigned width, unsigned rank, unsigned size)
 {
     if (width == 8)
         narrow<FROM_PEER, uint64_t>(dest, source, bytes, rank, size);
@@ -34,8 +35,8 @@ static __device__ __forceinline__ void by_width(char *dest, const char *source, 
         narrow<FROM_PEER, uint8_t>(dest, source, bytes, rank, size);
 }
 
-__device__ void copy_narrow(char *dest, const char *source, size_t bytes, unsigned width, bool from_peer,
-                            unsigned rank, unsigned size)
+__device__ void copy_narrow(char *dest, const char *source, size_t bytes, unsigned width,
+                            bool from_peer, unsigned rank, unsigned size)
 {
     if (from_peer)
         by_width<true>(dest, source, bytes, width, rank, size);

@@ -8,7 +8,8 @@
 
 #include "nvshmem_device/word.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 /* Loads under way at once. A kernel of 1024 threads has 64 registers a thread, which must do for a copy in it. */
 enum { BATCH = 8 };

@@ -6,7 +6,8 @@
 
 #include "src/device/part.h"
 
-namespace {
+namespace
+{
 
 /* PEs on this GPU, as the job's start-up found them. */
 int sharers()

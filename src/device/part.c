@@ -16,6 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static nvshmemx_device_part_t *parts;
 static struct px_error misfit = PX_ERROR_INIT; /* the first part that does not fit */
+static const nvshmemx_device_part_t *misfit_part;
 
 static const char *file_of(const void *address)
 {
@@ -64,14 +65,14 @@ static struct {
 } device;
 
 #define SAME(name) ((int)NVSHMEMI_AMO_##name == (int)PX_AMO_##name)
-_Static_assert(SAME(FETCH) && SAME(SET) && SAME(SWAP) && SAME(COMPARE_SWAP) && SAME(ADD) && SAME(AND) &&
-                   SAME(OR) && SAME(XOR),
+_Static_assert(SAME(FETCH) && SAME(SET) && SAME(SWAP) && SAME(COMPARE_SWAP) && SAME(ADD) &&
+                   SAME(AND) && SAME(OR) && SAME(XOR),
                "kernels name operations as the library does");
 
 static px_status upload(CUdeviceptr to, const void *from, size_t bytes, struct px_error *error)
 {
-    px_status status = px_cu(
-        error, cuMemcpyAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, px_gpu.stream));
+    px_status status =
+        px_cu(error, cuMemcpyAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, px_gpu.stream));
     return status == PX_OK ? px_cu(error, cuStreamSynchronize(px_gpu.stream)) : status;
 }
 
@@ -218,8 +219,8 @@ static px_status put_offsets(struct px_error *error)
 
 static px_status make_teams(uint32_t max_teams, struct px_error *error)
 {
-    size_t rows = (PX_DEVICE_SCRATCH_OFFSET - PX_DEVICE_FLAGS_OFFSET) /
-                  (NVSHMEMI_FLAGS * sizeof(uint64_t));
+    size_t rows =
+        (PX_DEVICE_SCRATCH_OFFSET - PX_DEVICE_FLAGS_OFFSET) / (NVSHMEMI_FLAGS * sizeof(uint64_t));
     size_t teams = max_teams < rows ? max_teams : rows;
     size_t bytes = teams * sizeof(struct nvshmemi_team);
     device.lists = calloc(teams, sizeof(*device.lists));
@@ -246,7 +247,8 @@ static px_status open_visited(const struct px_device_setup *setup, struct px_err
         return status;
     device.open = true;
     for (int32_t slot = 0; slot < PX_TEAM_PREDEFINED; slot++)
-        px_device_team(px_team_of(PX_TEAM_HANDLE_BASE + slot));
+        if (px_team_of(PX_TEAM_HANDLE_BASE + slot)) /* not every PE is in each of them */
+            px_device_team(px_team_of(PX_TEAM_HANDLE_BASE + slot));
     return fill_all(error);
 }
 
@@ -408,6 +410,7 @@ px_status px_device_add(nvshmemx_device_part_t *part, struct px_error *error)
         parts = part;
     } else if (misfit.status == PX_OK) {
         misfit = *error;
+        misfit_part = part;
     }
     pthread_mutex_unlock(&lock);
     return status == PX_OK ? fill_now(part, error) : status;
@@ -416,6 +419,8 @@ px_status px_device_add(nvshmemx_device_part_t *part, struct px_error *error)
 void px_device_remove(nvshmemx_device_part_t *part)
 {
     pthread_mutex_lock(&lock);
+    if (part == misfit_part)
+        misfit = (struct px_error)PX_ERROR_INIT;
     for (nvshmemx_device_part_t **at = &parts; *at; at = &(*at)->next)
         if (*at == part) {
             *at = part->next;

@@ -102,12 +102,16 @@ static void check(const struct ask *ask)
 {
     bool small = ask->what == NVSHMEMI_ASK_VALUE || ask->what == NVSHMEMI_ASK_READ;
     if (ask->what == 0 || ask->what >= NVSHMEMI_ASK_LAST)
-        px_fatal(1, "a kernel asked for operation %u: device code of another release, or memory was "
-                    "overwritten", ask->what);
+        px_fatal(1,
+                 "a kernel asked for operation %u: device code of another release, or memory was "
+                 "overwritten",
+                 ask->what);
     if (ask->pe >= px_peers.n_pes)
-        px_fatal(1, "a kernel named PE %d; there are PEs 0 to %u", (int)ask->pe, px_peers.n_pes - 1);
+        px_fatal(1, "a kernel named PE %d; there are PEs 0 to %u", (int)ask->pe,
+                 px_peers.n_pes - 1);
     if ((small && ask->bytes > 8) ||
-        (ask->what == NVSHMEMI_ASK_AMO && ((ask->bytes != 4 && ask->bytes != 8) || ask->operation >= PX_AMO_COUNT)))
+        (ask->what == NVSHMEMI_ASK_AMO &&
+         ((ask->bytes != 4 && ask->bytes != 8) || ask->operation >= PX_AMO_COUNT)))
         px_fatal(1, "a kernel asked for a value of %llu bytes", (unsigned long long)ask->bytes);
 }
 
@@ -187,8 +191,9 @@ static px_status make_ring(struct px_error *error)
     size_t requests = sizeof(*proxy.requests) * NVSHMEMI_RING_SLOTS,
            answers = sizeof(*proxy.answers) * NVSHMEMI_RING_SLOTS;
     CUdeviceptr seen; /* the same memory as kernels address it */
-    px_status status = px_cu(error, cuMemHostAlloc(&proxy.pinned, requests + answers + PX_CACHE_LINE,
-                                                   CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
+    px_status status =
+        px_cu(error, cuMemHostAlloc(&proxy.pinned, requests + answers + PX_CACHE_LINE,
+                                    CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
     if (status == PX_OK)
         status = px_cu(error, cuMemHostGetDevicePointer(&seen, proxy.pinned, 0));
     if (status == PX_OK)
@@ -204,7 +209,8 @@ static px_status make_ring(struct px_error *error)
     ring.requests = (void *)(uintptr_t)seen;
     ring.answers = (void *)(uintptr_t)(seen + requests);
     ring.done = (const void *)(uintptr_t)(seen + requests + answers);
-    status = px_cu(error, cuMemcpyAsync(proxy.ring, (CUdeviceptr)(uintptr_t)&ring, sizeof(ring), px_gpu.stream));
+    status = px_cu(error, cuMemcpyAsync(proxy.ring, (CUdeviceptr)(uintptr_t)&ring, sizeof(ring),
+                                        px_gpu.stream));
     return status == PX_OK ? px_cu(error, cuStreamSynchronize(px_gpu.stream)) : status;
 }
 
@@ -217,7 +223,8 @@ static px_status start_thread(struct px_error *error)
     int code = pthread_create(&proxy.thread, NULL, serve, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code)
-        return px_error_set(error, PX_ERR_SYSTEM, "no thread for the proxy of kernels: %s", strerror(code));
+        return px_error_set(error, PX_ERR_SYSTEM, "no thread for the proxy of kernels: %s",
+                            strerror(code));
     proxy.running = true;
     return PX_OK;
 }

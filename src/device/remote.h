@@ -6,7 +6,8 @@
 
 #include "nvshmem_device/word.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 /* wait: return when the source may be reused, or the data is there. */
 extern __device__ void remote_put(void *dest, const void *source, size_t bytes, int pe, bool wait);

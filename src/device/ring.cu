@@ -11,7 +11,8 @@
 
 #include "nvshmem_device/remote.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 struct ask {
     void *dest;
@@ -65,7 +66,8 @@ static __device__ void write_request(nvshmemi_request *request, const ask &ask, 
     uint4 *chunk = (uint4 *)request;
     store(chunk + 0, make_uint4((uint32_t)dest, (uint32_t)(dest >> 32), (uint32_t)ask.pe, turn));
     store(chunk + 1, make_uint4((uint32_t)source, (uint32_t)(source >> 32), what, turn));
-    store(chunk + 2, make_uint4((uint32_t)ask.value, (uint32_t)(ask.value >> 32), (uint32_t)ask.bytes, turn));
+    store(chunk + 2,
+          make_uint4((uint32_t)ask.value, (uint32_t)(ask.value >> 32), (uint32_t)ask.bytes, turn));
     store(chunk + 3, make_uint4((uint32_t)ask.compare, (uint32_t)(ask.compare >> 32),
                                 (uint32_t)(ask.bytes >> 32), turn));
 }
@@ -129,8 +131,8 @@ __device__ uint64_t remote_read(const void *source, unsigned bytes, int pe)
 __device__ uint64_t remote_amo(void *dest, int operation, uint64_t value, uint64_t compare,
                                unsigned bytes, int pe, bool wait)
 {
-    ask request = {dest, nullptr, bytes, value, compare, pe, NVSHMEMI_ASK_AMO,
-                   operation | (wait ? 0x80 : 0)};
+    ask request = {
+        dest, nullptr, bytes, value, compare, pe, NVSHMEMI_ASK_AMO, operation | (wait ? 0x80 : 0)};
     if (wait)
         return ask_proxy(request);
     tell_proxy(request);

@@ -8,7 +8,8 @@
 #include "nvshmem_device/copy.h"
 #include "nvshmem_device/remote.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 static __device__ __forceinline__ int64_t offset_of(int pe)
 {
@@ -72,8 +73,8 @@ static __device__ __forceinline__ void global_exit(int status, thread)
 /* --- put and get --- */
 
 template <class E, class S>
-static __device__ __forceinline__ void put_bytes(void *dest, const void *source, size_t bytes, int pe,
-                                                 bool wait, S threads)
+static __device__ __forceinline__ void put_bytes(void *dest, const void *source, size_t bytes,
+                                                 int pe, bool wait, S threads)
 {
     int64_t offset = offset_of(pe);
     if (offset != NVSHMEMI_REMOTE) {
@@ -87,8 +88,8 @@ static __device__ __forceinline__ void put_bytes(void *dest, const void *source,
 }
 
 template <class E, class S>
-static __device__ __forceinline__ void get_bytes(void *dest, const void *source, size_t bytes, int pe,
-                                                 bool wait, S threads)
+static __device__ __forceinline__ void get_bytes(void *dest, const void *source, size_t bytes,
+                                                 int pe, bool wait, S threads)
 {
     int64_t offset = offset_of(pe);
     if (offset != NVSHMEMI_REMOTE) {
@@ -102,55 +103,57 @@ static __device__ __forceinline__ void get_bytes(void *dest, const void *source,
 }
 
 template <class T, class S>
-static __device__ __forceinline__ void put(T *dest, const T *source, size_t nelems, size_t, int pe, S s)
+static __device__ __forceinline__ void put(T *dest, const T *source, size_t nelems, size_t, int pe,
+                                           S s)
 {
     put_bytes<typename word_of<sizeof(T)>::type>(dest, source, nelems * sizeof(T), pe, true, s);
 }
 
 template <class S>
-static __device__ __forceinline__ void put(void *dest, const void *source, size_t n, size_t size, int pe,
-                                           S s)
+static __device__ __forceinline__ void put(void *dest, const void *source, size_t n, size_t size,
+                                           int pe, S s)
 {
     put_bytes<uint8_t>(dest, source, n * size, pe, true, s);
 }
 
 template <class T, class S>
-static __device__ __forceinline__ void put_nbi(T *dest, const T *source, size_t nelems, size_t, int pe,
-                                               S s)
+static __device__ __forceinline__ void put_nbi(T *dest, const T *source, size_t nelems, size_t,
+                                               int pe, S s)
 {
     put_bytes<typename word_of<sizeof(T)>::type>(dest, source, nelems * sizeof(T), pe, false, s);
 }
 
 template <class S>
-static __device__ __forceinline__ void put_nbi(void *dest, const void *source, size_t n, size_t size,
-                                               int pe, S s)
+static __device__ __forceinline__ void put_nbi(void *dest, const void *source, size_t n,
+                                               size_t size, int pe, S s)
 {
     put_bytes<uint8_t>(dest, source, n * size, pe, false, s);
 }
 
 template <class T, class S>
-static __device__ __forceinline__ void get(T *dest, const T *source, size_t nelems, size_t, int pe, S s)
+static __device__ __forceinline__ void get(T *dest, const T *source, size_t nelems, size_t, int pe,
+                                           S s)
 {
     get_bytes<typename word_of<sizeof(T)>::type>(dest, source, nelems * sizeof(T), pe, true, s);
 }
 
 template <class S>
-static __device__ __forceinline__ void get(void *dest, const void *source, size_t n, size_t size, int pe,
-                                           S s)
+static __device__ __forceinline__ void get(void *dest, const void *source, size_t n, size_t size,
+                                           int pe, S s)
 {
     get_bytes<uint8_t>(dest, source, n * size, pe, true, s);
 }
 
 template <class T, class S>
-static __device__ __forceinline__ void get_nbi(T *dest, const T *source, size_t nelems, size_t, int pe,
-                                               S s)
+static __device__ __forceinline__ void get_nbi(T *dest, const T *source, size_t nelems, size_t,
+                                               int pe, S s)
 {
     get_bytes<typename word_of<sizeof(T)>::type>(dest, source, nelems * sizeof(T), pe, false, s);
 }
 
 template <class S>
-static __device__ __forceinline__ void get_nbi(void *dest, const void *source, size_t n, size_t size,
-                                               int pe, S s)
+static __device__ __forceinline__ void get_nbi(void *dest, const void *source, size_t n,
+                                               size_t size, int pe, S s)
 {
     get_bytes<uint8_t>(dest, source, n * size, pe, false, s);
 }
@@ -181,7 +184,8 @@ static __device__ __forceinline__ void g(T *result, const T *source, size_t, int
 
 /* --- strided: elements of W --- */
 
-template <class W> static __device__ __forceinline__ void put_word(W *dest, W value, int64_t offset, int pe)
+template <class W>
+static __device__ __forceinline__ void put_word(W *dest, W value, int64_t offset, int pe)
 {
     if (offset != NVSHMEMI_REMOTE)
         *at(dest, offset) = value;
@@ -200,7 +204,8 @@ static __device__ __forceinline__ void put_word(uint4 *dest, uint4 value, int64_
     remote_value(half + 1, (uint64_t)value.w << 32 | value.z, 8, pe);
 }
 
-template <class W> static __device__ __forceinline__ W get_word(const W *source, int64_t offset, int pe)
+template <class W>
+static __device__ __forceinline__ W get_word(const W *source, int64_t offset, int pe)
 {
     if (offset != NVSHMEMI_REMOTE)
         return load(at(source, offset));
@@ -211,7 +216,8 @@ static __device__ __forceinline__ uint4 get_word(const uint4 *source, int64_t of
 {
     if (offset != NVSHMEMI_REMOTE)
         return load(at(source, offset));
-    uint64_t low = remote_read(source, 8, pe), high = remote_read((const uint64_t *)source + 1, 8, pe);
+    uint64_t low = remote_read(source, 8, pe),
+             high = remote_read((const uint64_t *)source + 1, 8, pe);
     return make_uint4((uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32));
 }
 
@@ -239,7 +245,8 @@ static __device__ __forceinline__ void iget_words(W *dest, const W *source, ptrd
 
 template <class T, class S>
 static __device__ __forceinline__ void iput(T *dest, const T *source, ptrdiff_t dest_stride,
-                                            ptrdiff_t source_stride, size_t nelems, size_t, int pe, S s)
+                                            ptrdiff_t source_stride, size_t nelems, size_t, int pe,
+                                            S s)
 {
     typedef typename word_of<sizeof(T)>::type word;
     iput_words((word *)dest, (const word *)source, dest_stride, source_stride, nelems, pe, s);
@@ -247,7 +254,8 @@ static __device__ __forceinline__ void iput(T *dest, const T *source, ptrdiff_t 
 
 template <class T, class S>
 static __device__ __forceinline__ void iget(T *dest, const T *source, ptrdiff_t dest_stride,
-                                            ptrdiff_t source_stride, size_t nelems, size_t, int pe, S s)
+                                            ptrdiff_t source_stride, size_t nelems, size_t, int pe,
+                                            S s)
 {
     typedef typename word_of<sizeof(T)>::type word;
     iget_words((word *)dest, (const word *)source, dest_stride, source_stride, nelems, pe, s);
@@ -255,8 +263,8 @@ static __device__ __forceinline__ void iget(T *dest, const T *source, ptrdiff_t 
 
 /* By width: elements are aligned to it. The width is a constant of the caller. */
 template <class S>
-static __device__ __forceinline__ void iput(void *dest, const void *source, ptrdiff_t to, ptrdiff_t from,
-                                            size_t n, size_t size, int pe, S s)
+static __device__ __forceinline__ void iput(void *dest, const void *source, ptrdiff_t to,
+                                            ptrdiff_t from, size_t n, size_t size, int pe, S s)
 {
     if (size == 1)
         iput_words((uint8_t *)dest, (const uint8_t *)source, to, from, n, pe, s);
@@ -271,8 +279,8 @@ static __device__ __forceinline__ void iput(void *dest, const void *source, ptrd
 }
 
 template <class S>
-static __device__ __forceinline__ void iget(void *dest, const void *source, ptrdiff_t to, ptrdiff_t from,
-                                            size_t n, size_t size, int pe, S s)
+static __device__ __forceinline__ void iget(void *dest, const void *source, ptrdiff_t to,
+                                            ptrdiff_t from, size_t n, size_t size, int pe, S s)
 {
     if (size == 1)
         iget_words((uint8_t *)dest, (const uint8_t *)source, to, from, n, pe, s);

@@ -13,7 +13,8 @@ extern const char nvshmemi_device_part_v1;
 const char nvshmemi_device_part_v1 = 1;
 }
 
-namespace {
+namespace
+{
 
 int find(void **address, size_t *size)
 {
@@ -33,12 +34,19 @@ nvshmemx_device_part_t nvshmemi_part = {sizeof(nvshmemi_part),
                                         1,
                                         nullptr};
 
-namespace {
+namespace
+{
 
 /* The library keeps what is wrong and says it at nvshmem_init. */
 struct announcement {
-    announcement() { (void)nvshmemx_device_register(&nvshmemi_part); }
-    ~announcement() { nvshmemx_device_unregister(&nvshmemi_part); }
+    announcement()
+    {
+        (void)nvshmemx_device_register(&nvshmemi_part);
+    }
+    ~announcement()
+    {
+        nvshmemx_device_unregister(&nvshmemi_part);
+    }
 } announcement;
 
 } // namespace

@@ -45,17 +45,17 @@ struct nvshmemi_answer {
 
 /* The ring of a PE: `requests`, `answers` and `done` in pinned host memory, the rest in GPU memory. */
 struct nvshmemi_ring {
-    struct nvshmemi_request *requests; /* [NVSHMEMI_RING_SLOTS] */
-    struct nvshmemi_answer *answers;   /* [NVSHMEMI_RING_SLOTS] */
-    const uint64_t *done;              /* requests the proxy is through with */
-    uint64_t head;                     /* requests made */
-    uint64_t seen;                     /* what `done` was when last looked */
+    struct nvshmemi_request *requests;     /* [NVSHMEMI_RING_SLOTS] */
+    struct nvshmemi_answer *answers;       /* [NVSHMEMI_RING_SLOTS] */
+    const uint64_t *done;                  /* requests the proxy is through with */
+    uint64_t head;                         /* requests made */
+    uint64_t seen;                         /* what `done` was when last looked */
     uint32_t waiting[NVSHMEMI_RING_SLOTS]; /* 1: somebody reads the answer of this slot */
 };
 
 struct nvshmemi_state {
-    uint32_t version, size; /* of this structure */
-    int32_t my_pe, n_pes;   /* -1: the library is not up */
+    uint32_t version, size;    /* of this structure */
+    int32_t my_pe, n_pes;      /* -1: the library is not up */
     uint64_t heap, heap_bytes; /* where symmetric memory is, and how much room it has */
     int64_t *offsets;          /* [n_pes] to add to a symmetric address, or NVSHMEMI_REMOTE */
     struct nvshmemi_team *teams;

@@ -10,7 +10,8 @@
 
 #include "nvshmem_device/wait.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 static __device__ __forceinline__ nvshmemi_team *team_of(nvshmem_team_t handle)
 {
@@ -46,8 +47,8 @@ static __device__ __forceinline__ int team_n_pes(nvshmem_team_t handle, thread)
     return team ? team->size : -1;
 }
 
-static __device__ __forceinline__ int team_translate_pe(nvshmem_team_t from, int pe, nvshmem_team_t to,
-                                                        thread)
+static __device__ __forceinline__ int team_translate_pe(nvshmem_team_t from, int pe,
+                                                        nvshmem_team_t to, thread)
 {
     const nvshmemi_team *source = team_of(from), *dest = team_of(to);
     if (!source || !dest || pe < 0 || pe >= source->size)

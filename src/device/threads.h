@@ -14,7 +14,8 @@ extern "C" {
 extern __constant__ struct nvshmemi_state NVSHMEMI_STATE_SYMBOL;
 }
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 static __device__ __forceinline__ const nvshmemi_state &state()
 {
@@ -39,48 +40,104 @@ static __device__ __forceinline__ unsigned threads_of_part(unsigned width)
 }
 
 struct thread {
-    __device__ __forceinline__ thread(int = 0) {}
-    __device__ __forceinline__ unsigned rank() const { return 0; }
-    __device__ __forceinline__ unsigned size() const { return 1; }
-    __device__ __forceinline__ void sync() const {}
+    __device__ __forceinline__ thread(int = 0)
+    {
+    }
+    __device__ __forceinline__ unsigned rank() const
+    {
+        return 0;
+    }
+    __device__ __forceinline__ unsigned size() const
+    {
+        return 1;
+    }
+    __device__ __forceinline__ void sync() const
+    {
+    }
 };
 
 struct warp {
-    __device__ __forceinline__ warp(int = 0) {}
-    __device__ __forceinline__ unsigned rank() const { return thread_in_block() % 32; }
-    __device__ __forceinline__ unsigned size() const { return threads_of_part(32); }
-    __device__ __forceinline__ void sync() const { __syncwarp(); }
+    __device__ __forceinline__ warp(int = 0)
+    {
+    }
+    __device__ __forceinline__ unsigned rank() const
+    {
+        return thread_in_block() % 32;
+    }
+    __device__ __forceinline__ unsigned size() const
+    {
+        return threads_of_part(32);
+    }
+    __device__ __forceinline__ void sync() const
+    {
+        __syncwarp();
+    }
 };
 
 /* Its barriers are those from 8 on: a block has eight warp groups at most. */
 struct warpgroup {
-    __device__ __forceinline__ warpgroup(int = 0) {}
-    __device__ __forceinline__ unsigned rank() const { return thread_in_block() % 128; }
-    __device__ __forceinline__ unsigned size() const { return threads_of_part(128); }
+    __device__ __forceinline__ warpgroup(int = 0)
+    {
+    }
+    __device__ __forceinline__ unsigned rank() const
+    {
+        return thread_in_block() % 128;
+    }
+    __device__ __forceinline__ unsigned size() const
+    {
+        return threads_of_part(128);
+    }
     __device__ __forceinline__ void sync() const
     {
         unsigned threads = (size() + 31) / 32 * 32;
-        asm volatile("bar.sync %0, %1;" ::"r"(8 + thread_in_block() / 128), "r"(threads) : "memory");
+        asm volatile("bar.sync %0, %1;" ::"r"(8 + thread_in_block() / 128), "r"(threads)
+                     : "memory");
     }
 };
 
 struct block {
-    __device__ __forceinline__ block(int = 0) {}
-    __device__ __forceinline__ unsigned rank() const { return thread_in_block(); }
-    __device__ __forceinline__ unsigned size() const { return threads_of_block(); }
-    __device__ __forceinline__ void sync() const { __syncthreads(); }
+    __device__ __forceinline__ block(int = 0)
+    {
+    }
+    __device__ __forceinline__ unsigned rank() const
+    {
+        return thread_in_block();
+    }
+    __device__ __forceinline__ unsigned size() const
+    {
+        return threads_of_block();
+    }
+    __device__ __forceinline__ void sync() const
+    {
+        __syncthreads();
+    }
 };
 
 /* Any of them, for the functions of the device library: those are compiled once. */
 struct group {
     unsigned rank_, size_;
     enum { THREAD, WARP, WARPGROUP, BLOCK } kind;
-    __device__ __forceinline__ group(thread) : rank_(0), size_(1), kind(THREAD) {}
-    __device__ __forceinline__ group(warp w) : rank_(w.rank()), size_(w.size()), kind(WARP) {}
-    __device__ __forceinline__ group(warpgroup w) : rank_(w.rank()), size_(w.size()), kind(WARPGROUP) {}
-    __device__ __forceinline__ group(block b) : rank_(b.rank()), size_(b.size()), kind(BLOCK) {}
-    __device__ __forceinline__ unsigned rank() const { return rank_; }
-    __device__ __forceinline__ unsigned size() const { return size_; }
+    __device__ __forceinline__ group(thread) : rank_(0), size_(1), kind(THREAD)
+    {
+    }
+    __device__ __forceinline__ group(warp w) : rank_(w.rank()), size_(w.size()), kind(WARP)
+    {
+    }
+    __device__ __forceinline__ group(warpgroup w)
+        : rank_(w.rank()), size_(w.size()), kind(WARPGROUP)
+    {
+    }
+    __device__ __forceinline__ group(block b) : rank_(b.rank()), size_(b.size()), kind(BLOCK)
+    {
+    }
+    __device__ __forceinline__ unsigned rank() const
+    {
+        return rank_;
+    }
+    __device__ __forceinline__ unsigned size() const
+    {
+        return size_;
+    }
     __device__ __forceinline__ void sync() const
     {
         if (kind == BLOCK)

@@ -7,7 +7,8 @@
 
 #include "nvshmem_device/amo.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 template <class T> static __device__ __forceinline__ T own_word(const T *p)
 {
@@ -39,13 +40,14 @@ static __device__ __forceinline__ void wait_until(T *ivar, int cmp, const T *val
         ;
 }
 
-template <class T> static __device__ __forceinline__ int test(T *ivar, int cmp, const T *value, thread)
+template <class T>
+static __device__ __forceinline__ int test(T *ivar, int cmp, const T *value, thread)
 {
     return holds(own_word(ivar), cmp, *value);
 }
 
-static __device__ __forceinline__ uint64_t signal_wait_until(uint64_t *signal, int cmp, uint64_t value,
-                                                             thread)
+static __device__ __forceinline__ uint64_t signal_wait_until(uint64_t *signal, int cmp,
+                                                             uint64_t value, thread)
 {
     uint64_t seen;
     do
@@ -56,8 +58,8 @@ static __device__ __forceinline__ uint64_t signal_wait_until(uint64_t *signal, i
 
 /* Values: one for all (each 0) or one for each. */
 template <class T>
-static __device__ __forceinline__ bool element_holds(const T *ivars, size_t i, int cmp, const T *values,
-                                                     int each)
+static __device__ __forceinline__ bool element_holds(const T *ivars, size_t i, int cmp,
+                                                     const T *values, int each)
 {
     return holds(own_word(ivars + i), cmp, values[each ? i : 0]);
 }
@@ -68,8 +70,8 @@ static __device__ __forceinline__ bool masked(const int *status, size_t i)
 }
 
 template <class T>
-static __device__ __forceinline__ void wait_until_all(T *ivars, size_t nelems, const int *status, int cmp,
-                                                      const T *values, int each, thread)
+static __device__ __forceinline__ void wait_until_all(T *ivars, size_t nelems, const int *status,
+                                                      int cmp, const T *values, int each, thread)
 {
     for (size_t i = 0; i < nelems; i++)
         while (!masked(status, i) && !element_holds(ivars, i, cmp, values, each))
@@ -106,8 +108,8 @@ static __device__ __forceinline__ size_t find_one(const T *ivars, size_t nelems,
 }
 
 template <class T>
-static __device__ __forceinline__ size_t test_any(T *ivars, size_t nelems, const int *status, int cmp,
-                                                  const T *values, int each, thread)
+static __device__ __forceinline__ size_t test_any(T *ivars, size_t nelems, const int *status,
+                                                  int cmp, const T *values, int each, thread)
 {
     bool open;
     return find_one(ivars, nelems, status, cmp, values, each, &open);
@@ -127,8 +129,8 @@ static __device__ __forceinline__ size_t wait_until_any(T *ivars, size_t nelems,
 
 template <class T>
 static __device__ __forceinline__ size_t find_some(const T *ivars, size_t nelems, size_t *indices,
-                                                   const int *status, int cmp, const T *values, int each,
-                                                   bool *open)
+                                                   const int *status, int cmp, const T *values,
+                                                   int each, bool *open)
 {
     size_t found = 0;
     *open = false;
@@ -144,8 +146,8 @@ static __device__ __forceinline__ size_t find_some(const T *ivars, size_t nelems
 
 template <class T>
 static __device__ __forceinline__ size_t test_some(T *ivars, size_t nelems, size_t *indices,
-                                                   const int *status, int cmp, const T *values, int each,
-                                                   thread)
+                                                   const int *status, int cmp, const T *values,
+                                                   int each, thread)
 {
     bool open;
     return find_some(ivars, nelems, indices, status, cmp, values, each, &open);
@@ -153,8 +155,8 @@ static __device__ __forceinline__ size_t test_some(T *ivars, size_t nelems, size
 
 template <class T>
 static __device__ __forceinline__ size_t wait_until_some(T *ivars, size_t nelems, size_t *indices,
-                                                         const int *status, int cmp, const T *values,
-                                                         int each, thread)
+                                                         const int *status, int cmp,
+                                                         const T *values, int each, thread)
 {
     bool open;
     size_t found;

@@ -7,17 +7,28 @@
 
 #include "nvshmem_device/threads.h"
 
-namespace nvshmemi {
+namespace nvshmemi
+{
 
 /* The unsigned type of a width. */
 template <size_t BYTES> struct word_of;
-template <> struct word_of<1> { typedef uint8_t type; };
-template <> struct word_of<2> { typedef uint16_t type; };
-template <> struct word_of<4> { typedef uint32_t type; };
-template <> struct word_of<8> { typedef uint64_t type; };
+template <> struct word_of<1> {
+    typedef uint8_t type;
+};
+template <> struct word_of<2> {
+    typedef uint16_t type;
+};
+template <> struct word_of<4> {
+    typedef uint32_t type;
+};
+template <> struct word_of<8> {
+    typedef uint64_t type;
+};
 
 /* Keeps an argument out of the deduction of its type. */
-template <class T> struct same { typedef T type; };
+template <class T> struct same {
+    typedef T type;
+};
 
 template <class To, class From> static __device__ __forceinline__ To bits(const From &from)
 {
