@@ -127,8 +127,8 @@ static px_match_cost gpu_cost(const struct px_topology_machine *machine,
         return PX_MATCH_NEVER;
     int far = (int)px_topology_cpu_distance(machine, pe->numa_mask, &machine->gpus[gpu].place) -
               PX_TOPOLOGY_NUMA;
-    return COST_FINE * far +
-           order_cost(rank, count_usable(pe, gpu), count_usable(pe, machine->n_gpus));
+    size_t number = pe->ordered ? pe->gpu_number[gpu] : count_usable(pe, gpu);
+    return COST_FINE * far + order_cost(rank, number, count_usable(pe, machine->n_gpus));
 }
 
 static void explain_gpu(const struct px_topology_machine *machine, const struct px_topology_pe *pe,

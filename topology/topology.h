@@ -200,11 +200,15 @@ struct px_topology_options {
 
 enum { PX_TOPOLOGY_CHOOSE = -1, PX_TOPOLOGY_NO_GPU = -2 };
 
-/* What is known of one PE of the node. gpu, gpu_mask and numa_mask decide and must be the same in
+/* What is known of one PE of the node. All but cpus decide and must be the same in
  * every PE's call: pass what the PEs have told each other, or leave them unknown for all. */
 struct px_topology_pe {
     int gpu;            /* the one it uses already, or PX_TOPOLOGY_CHOOSE, or PX_TOPOLOGY_NO_GPU */
     uint64_t gpu_mask;  /* GPUs it can see; 0 when unknown */
+    /* The number of each in the PE's own count, where `ordered`: a program that follows that count
+     * after init finds the same GPU. Otherwise they count in PCI order. */
+    bool ordered;
+    uint8_t gpu_number[PX_TOPOLOGY_GPUS_MAX];
     uint64_t numa_mask; /* of its binding; 0 when unknown */
     /* Its binding itself, NULL when unknown: only for its helper threads. */
     const struct px_topology_cpus *cpus;

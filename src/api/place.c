@@ -64,9 +64,13 @@ static px_status add_gpus(const struct px_card *cards, struct px_error *error)
 
 static struct px_topology_pe describe(const struct px_card_seat *seat)
 {
-    struct px_topology_pe pe = {.gpu = PX_TOPOLOGY_NO_GPU, .numa_mask = seat->numa_mask};
-    for (size_t i = 0; i < seat->n_visible; i++)
-        pe.gpu_mask |= (uint64_t)1 << px_topology_find_gpu(here.machine, seat->visible[i]);
+    struct px_topology_pe pe = {
+        .gpu = PX_TOPOLOGY_NO_GPU, .numa_mask = seat->numa_mask, .ordered = true};
+    for (size_t i = 0; i < seat->n_visible; i++) {
+        int gpu = px_topology_find_gpu(here.machine, seat->visible[i]);
+        pe.gpu_mask |= (uint64_t)1 << gpu;
+        pe.gpu_number[gpu] = (uint8_t)i;
+    }
     if (seat->has_gpu)
         pe.gpu = px_topology_find_gpu(here.machine, seat->gpu);
     else if (seat->n_visible)

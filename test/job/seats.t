@@ -54,6 +54,22 @@ check "two nodes, four GPUs on each: one each" gpus 03 08 0d 12 03 08 0d 12
 job srun -N2 -n5 -- seats
 check "three PEs and two" gpus 03 08 0d 03 08
 
+# NICs as the user wants them: PEs are counted on each node.
+NVSHMEM_HCA_PE_MAPPING=mlx5_3:1:1,mlx5_0:1:1 job srun -N2 -n4 -- seats
+check "a mapping counts on each node from 0" eval 'count 2 "local PE 0: GPU 0000:03:00.0, NICs .mlx5_3:1\"" "$err" && count 2 "local PE 1: GPU 0000:08:00.0, NICs .mlx5_0:1\"" "$err"'
+NVSHMEM_HCA_PE_MAPPING=mlx5_3:1:1,mlx5_0:1:1 job srun -N2 -n5 -- seats
+check "and says where it begins again" count 1 'serves 2 of the 3 PEs of this node \(PEs are counted on each node from 0\)' "$err"
+NVSHMEM_ENABLE_NIC_PE_MAPPING=1 NVSHMEM_HCA_LIST=mlx5_2,mlx5_1 job srun -N2 -n4 -- seats
+check "a list is dealt in its order" eval 'count 2 "local PE 0: .*NICs .mlx5_2:1\"" "$err" && count 2 "local PE 1: .*NICs .mlx5_1:1\"" "$err"'
+NVSHMEM_HCA_LIST=mlx5_7 job srun -N2 -n4 -- seats
+check "a NIC that is not there ends the job" failed
+check "with those that are" warns 'NVSHMEM_HCA_LIST names mlx5_7, which this node does not have; it has mlx5_0:1, mlx5_1:1'
+HWLOC_XMLFILE=$top_srcdir/test/data/topologies/renamed-h100.xml STANDIN_GPUS=8 \
+  STANDIN_PCI=0000:03:00.0,0000:08:00.0,0000:0d:00.0,0000:12:00.0,0000:19:00.0,0000:1e:00.0,0000:23:00.0,0000:28:00.0 job srun -N2 -n16 -- seats
+check "eight GPUs, eight NICs of any name: one each" eval 'gpus 03 08 0d 12 19 1e 23 28 03 && [ "$(grep -o "NICs \"[^\"]*\"" "$err" | sort | uniq -c | grep -c " 2 NICs \"[^,]*\"$")" = 8 ]'
+HWLOC_XMLFILE=$top_srcdir/test/data/topologies/workstation.xml STANDIN_PCI=0000:01:00.0,0000:02:00.0 STANDIN_GPUS=2 job srun -N2 -n4 -- seats
+check "no NIC: the job runs" eval 'exited_with 0 && count 4 "NICs ..,.*no NIC: the node has no RDMA device" "$err"'
+
 # The program's own choice.
 job srun -N1 -n2 -- seats before 2
 check "a device that is current is adopted, by all that have one" gpus 0d 0d
@@ -68,7 +84,9 @@ check "and it works" exited_with 0
 
 # What the job leaves visible.
 CUDA_VISIBLE_DEVICES=3,1 job srun -N1 -n2 -- seats
-check "CUDA_VISIBLE_DEVICES leaves two: PCI order, not its own" gpus 08 12
+check "CUDA_VISIBLE_DEVICES leaves two, in its order" gpus 12 08
+CUDA_VISIBLE_DEVICES=3,1 job srun -N1 -n2 -- seats after local
+check "which is what a program gets that chooses by its number" eval 'gpus 12 08 && not warns "has made GPU"'
 per_task="CUDA_VISIBLE_DEVICES=\$((3 - SLURM_LOCALID)) exec $seats"
 job srun -N1 -n4 -- sh -c "$per_task"
 check "one per task, as Slurm binds: each takes its own" gpus 12 0d 08 03

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -301,6 +302,47 @@ static void pes_beyond_the_gpus_go_round(void **state)
     px_topology_plan_free(plan);
 }
 
+/* As CUDA_VISIBLE_DEVICES=3,1,0,2 makes them count. */
+static void gpus_count_as_the_pes_count_them(void **state)
+{
+    struct random_machine r;
+    const int order[] = {3, 1, 0, 2};
+    two_sockets(&r, 4, 0);
+    struct px_topology_pe pes[6];
+    for (int pe = 0; pe < 6; pe++) {
+        pes[pe] =
+            (struct px_topology_pe){.gpu = PX_TOPOLOGY_CHOOSE, .gpu_mask = 0xf, .ordered = true};
+        for (uint8_t i = 0; i < 4; i++)
+            pes[pe].gpu_number[order[i]] = i;
+    }
+    struct px_topology_plan *plan = decide(&r, pes, 6);
+    for (int pe = 0; pe < 6; pe++)
+        assert_int_equal(plan->pes[pe].gpu, order[pe % 4]);
+    px_topology_plan_free(plan);
+}
+
+/* Sixteen GPUs and 64 ports: how long it takes is told, not tested. */
+static void the_largest_node_is_planned(void **state)
+{
+    struct random_machine r;
+    struct px_topology_pe pes[16];
+    struct timespec before, after;
+    double sum = 0;
+    for (int round = 0; round < 50; round++) {
+        draw_machine(&r, 16, 64);
+        draw_pes(&r, pes, 16);
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        struct px_topology_plan *plan = decide(&r, pes, 16);
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        sum += (double)(after.tv_sec - before.tv_sec) * 1e6 +
+               (double)(after.tv_nsec - before.tv_nsec) / 1e3;
+        for (int pe = 0; pe < 16; pe++)
+            assert_true(plan->pes[pe].n_nics > 0);
+        px_topology_plan_free(plan);
+    }
+    printf("# 16 GPUs, 64 ports: a plan takes %.0f us on average\n", sum / 50);
+}
+
 static void a_gpu_in_use_is_kept_and_others_avoid_it(void **state)
 {
     struct random_machine r;
@@ -390,6 +432,8 @@ int main(void)
         cmocka_unit_test(a_pe_gets_the_gpu_near_its_processors),
         cmocka_unit_test(one_gpu_each_comes_before_near),
         cmocka_unit_test(pes_beyond_the_gpus_go_round),
+        cmocka_unit_test(gpus_count_as_the_pes_count_them),
+        cmocka_unit_test(the_largest_node_is_planned),
         cmocka_unit_test(a_gpu_in_use_is_kept_and_others_avoid_it),
         cmocka_unit_test(nics_on_one_socket_only_are_shared_evenly),
         cmocka_unit_test(a_pe_count_out_of_range_is_refused),
