@@ -331,16 +331,16 @@ static void the_largest_node_is_planned(void **state)
     for (int round = 0; round < 50; round++) {
         draw_machine(&r, 16, 64);
         draw_pes(&r, pes, 16);
-        clock_gettime(CLOCK_MONOTONIC, &before);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
         struct px_topology_plan *plan = decide(&r, pes, 16);
-        clock_gettime(CLOCK_MONOTONIC, &after);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
         sum += (double)(after.tv_sec - before.tv_sec) * 1e6 +
                (double)(after.tv_nsec - before.tv_nsec) / 1e3;
         for (int pe = 0; pe < 16; pe++)
             assert_true(plan->pes[pe].n_nics > 0);
         px_topology_plan_free(plan);
     }
-    printf("# 16 GPUs, 64 ports: a plan takes %.0f us on average\n", sum / 50);
+    printf("# 16 GPUs, 64 ports: a plan takes %.0f us of processor time on average\n", sum / 50);
 }
 
 static void a_gpu_in_use_is_kept_and_others_avoid_it(void **state)

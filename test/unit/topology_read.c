@@ -156,6 +156,29 @@ static void gpus_of_the_driver_join_those_of_the_tree(void **state)
     px_topology_free(machine);
 }
 
+static void gpus_heard_of_later_join_in_bus_order(void **state)
+{
+    struct px_error error = PX_ERROR_INIT;
+    px_topology_pci known, first, many[PX_TOPOLOGY_GPUS_MAX];
+    assert_int_equal(px_topology_pci_parse("0000:03:00.0", &known, NULL), PX_OK);
+    assert_int_equal(px_topology_pci_parse("0000:00:01.0", &first, NULL), PX_OK);
+    struct px_topology_machine *machine =
+        read_machine(&(struct px_topology_source){.xml_file = data("port-down")});
+    assert_int_equal(machine->n_gpus, 4);
+    assert_int_equal(px_topology_add_gpus(machine, &known, 1, &error), PX_OK);
+    assert_int_equal(machine->n_gpus, 4);
+    assert_int_equal(px_topology_add_gpus(machine, &first, 1, &error), PX_OK);
+    assert_int_equal(machine->n_gpus, 5);
+    assert_int_equal(px_topology_find_gpu(machine, first), 0);
+    assert_int_equal(px_topology_find_gpu(machine, known), 1);
+    for (size_t i = 0; i < PX_TOPOLOGY_GPUS_MAX; i++)
+        many[i] = 0x100000 + i;
+    assert_int_equal(px_topology_add_gpus(machine, many, PX_TOPOLOGY_GPUS_MAX, &error),
+                     PX_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "at most 64"));
+    px_topology_free(machine);
+}
+
 static void devices_come_in_bus_order(void **state)
 {
     struct px_topology_machine *machine =
@@ -207,6 +230,7 @@ int main(void)
         cmocka_unit_test(what_sysfs_cannot_tell_stays_as_it_was),
         cmocka_unit_test(slingshot_devices_are_named_by_sysfs),
         cmocka_unit_test(gpus_of_the_driver_join_those_of_the_tree),
+        cmocka_unit_test(gpus_heard_of_later_join_in_bus_order),
         cmocka_unit_test(devices_come_in_bus_order),
         cmocka_unit_test(what_is_no_topology_is_refused),
         cmocka_unit_test(this_machine_can_be_read),

@@ -116,6 +116,33 @@ static void a_wish_that_cannot_be_is_refused(void **state)
     assert_int_equal(helpers.word[0], 9);
 }
 
+/* On this machine, whatever it has: beside one processor are only others, beside all of them none, and
+ * asking changes nothing. */
+static void beside_one_core_are_the_others(void **state)
+{
+    struct px_topology_cpus allowed, one = {{0}}, others, after;
+    size_t first = 0;
+    assert_int_equal(px_topology_own_cpus(&allowed, NULL), PX_OK);
+    while (!px_topology_cpus_has(&allowed, first))
+        first++;
+    px_topology_cpus_add(&one, first);
+    assert_int_equal(px_topology_bind_thread(&one, NULL), PX_OK);
+    px_topology_beside(&one, &others);
+    assert_int_equal(px_topology_own_cpus(&after, NULL), PX_OK);
+    assert_memory_equal(&after, &one, sizeof(one));
+    assert_int_equal(px_topology_bind_thread(&allowed, NULL), PX_OK);
+    assert_false(px_topology_cpus_has(&others, first));
+    struct px_topology_machine *here = NULL;
+    assert_int_equal(px_topology_read(NULL, &here, NULL), PX_OK);
+    if (here->n_cores > 1 && px_topology_cpus_within(&here->cpus, &here->allowed))
+        assert_false(px_topology_cpus_empty(&others));
+    if (here->n_cores > 1) {
+        px_topology_beside(&here->allowed, &others);
+        assert_true(px_topology_cpus_empty(&others));
+    }
+    px_topology_free(here);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +153,7 @@ int main(void)
         cmocka_unit_test(the_job_is_never_left),
         cmocka_unit_test(a_wish_is_followed),
         cmocka_unit_test(a_wish_that_cannot_be_is_refused),
+        cmocka_unit_test(beside_one_core_are_the_others),
     };
     return cmocka_run_group_tests(tests, make_machine, NULL);
 }
