@@ -752,7 +752,7 @@ static size_t count_maps(void)
     char line[4096];
     size_t n = 0;
     while (fgets(line, sizeof(line), maps))
-        n += strstr(line, "pxshmem") != NULL;
+        n += strstr(line, "/memfd:pxshmem") != NULL;
     fclose(maps);
     return n;
 }
