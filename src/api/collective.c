@@ -159,6 +159,19 @@ static void check_stride(const char *call, const char *argument, ptrdiff_t strid
                  stride);
 }
 
+/* From the first to the last of `nelems` elements for each member, `stride` apart. */
+static void check_strided(const char *call, const char *argument, const void *address, size_t nelems,
+                          size_t size, size_t blocks, size_t stride)
+{
+    size_t span;
+    if (nelems == 0 || !px_suspect_call())
+        return;
+    if (__builtin_mul_overflow(nelems, blocks, &span) ||
+        __builtin_mul_overflow(span - 1, stride, &span) || __builtin_add_overflow(span, 1, &span))
+        span = SIZE_MAX;
+    px_check_symmetric(call, argument, address, span, size);
+}
+
 int px_api_alltoalls(nvshmem_team_t handle, void *dest, const void *source, ptrdiff_t dest_stride,
                      ptrdiff_t source_stride, size_t nelems, size_t size, const char *name)
 {
@@ -167,8 +180,8 @@ int px_api_alltoalls(nvshmem_team_t handle, void *dest, const void *source, ptrd
         return BAD_TEAM;
     check_stride(name, "dest", dest_stride);
     check_stride(name, "source", source_stride);
-    check_blocks(name, "dest", dest, nelems, size, px_team_size(team) * (size_t)dest_stride);
-    check_blocks(name, "source", source, nelems, size, px_team_size(team) * (size_t)source_stride);
+    check_strided(name, "dest", dest, nelems, size, px_team_size(team), (size_t)dest_stride);
+    check_strided(name, "source", source, nelems, size, px_team_size(team), (size_t)source_stride);
     uint64_t strides_word = (uint64_t)dest_stride << 32 ^ (uint64_t)source_stride;
     const struct px_call call = describe(name, dest, source, nelems, strides_word);
     const struct px_strides strides = {.dest = (size_t)dest_stride,

@@ -349,6 +349,22 @@ static void every_length(void)
     nvshmem_barrier_all();
 }
 
+/* Blocks that end with the last element, as the checks know where blocks end. */
+static void strides_to_the_end(void)
+{
+    size_t span = (5 * (size_t)n - 1) * 3 + 1;
+    long *from = nvshmem_malloc(span * sizeof *from), *to = nvshmem_malloc(span * sizeof *to);
+    int wrong = 0;
+    for (size_t i = 0; i < span; i++)
+        from[i] = (long)i + 1000 * me;
+    wrong += nvshmem_long_alltoalls(NVSHMEM_TEAM_WORLD, to, from, 3, 3, 5);
+    for (size_t i = 0; i < 5 * (size_t)n; i++)
+        wrong += to[3 * i] != 3 * (5 * (long)me + (long)(i % 5)) + 1000 * (long)(i / 5);
+    ok(wrong == 0, "alltoalls in blocks that end with the last element: %d wrong", wrong);
+    nvshmem_free(to);
+    nvshmem_free(from);
+}
+
 /* --- single functions --- */
 
 static void reach(void)
@@ -453,6 +469,7 @@ int main(void)
     waits();
     collectives();
     every_length();
+    strides_to_the_end();
     reach();
     versions();
     registration();
