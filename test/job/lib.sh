@@ -17,7 +17,7 @@
 # other.
 #
 # LAUNCHER: srun ARGS, pmi2 ARGS (srun --mpi=pmi2), mpirun ARGS, salloc ARGS (an allocation with
-# mpirun inside it), pmix5 ARGS (mpirun of a PMIx 5), alone.
+# mpirun inside it), pmix5 ARGS (mpirun of a PMIx 5), hydra ARGS (mpiexec of MPICH), alone.
 
 : "${top_srcdir:?}"
 scratch=$PWD/test/job/scratch
@@ -46,6 +46,7 @@ launcher_reason() { # LAUNCHER: prints why it cannot be used here
     salloc) if [ -n "$no_cluster" ]; then echo "$no_cluster"; else launcher_reason mpirun; fi ;;
     mpirun) command -v mpirun >/dev/null || echo "no mpirun (Debian: openmpi-bin)" ;;
     pmix5) { "$pmix5" lib >/dev/null; } 2>&1 ;;
+    hydra) command -v mpiexec.hydra >/dev/null || echo "no mpiexec.hydra (Debian: mpich)" ;;
     alone) ;;
     *) echo "no launcher is called $1" ;;
   esac
@@ -103,6 +104,7 @@ job_start() { # LAUNCHER... -- PROGRAM [ARG...]; the environment of the caller r
     salloc) set -- "$vcluster" exec timeout --kill-after=10 "$limit" salloc -Q "${words[@]}" mpirun "$@" ;;
     mpirun) set -- mpirun --oversubscribe --bind-to none "${words[@]}" "$@" ;;
     pmix5) set -- "$pmix5" run --oversubscribe --bind-to none "${words[@]}" "$@" ;;
+    hydra) set -- mpiexec.hydra "${words[@]}" "$@" ;;
     alone) ;;
   esac
   mkdir -p "$scratch"

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting from MPI communicators: the world, a permuted one, halves and odd and even ranks that are up at once; nested
- * inits and wrong handles; MPI calls while symmetric memory is in use. */
+ * inits and wrong handles; MPI calls while symmetric memory is in use. With the argument "whole" the launcher has no meetings
+ * of a part of the job: those are refused on every PE. */
 #include <mpi.h>
+#include <string.h>
 
 #include "test/job/group.h"
 #include "test/job/tap.h"
 
 static int rank, size;
+static bool whole_only;
 
 static int start(MPI_Comm *comm)
 {
@@ -32,8 +35,11 @@ static bool one_world(MPI_Comm comm, int salt)
 static bool split_world(int color, int key, int salt)
 {
     MPI_Comm part;
+    int members;
     MPI_Comm_split(MPI_COMM_WORLD, color, key, &part);
-    bool good = one_world(part, salt + 1000 * color);
+    MPI_Comm_size(part, &members);
+    bool refused = whole_only && members < size;
+    bool good = one_world(part, salt + 1000 * color) != refused;
     MPI_Comm_free(&part);
     return good;
 }
@@ -66,6 +72,7 @@ int main(int argc, char **argv)
 {
     MPI_Comm early = MPI_COMM_WORLD;
     int provided, too_early = start(&early);
+    whole_only = argc > 1 && strcmp(argv[1], "whole") == 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
