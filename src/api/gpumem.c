@@ -305,6 +305,67 @@ static px_status open_device(struct px_error *error)
     return px_device_open(&setup, error);
 }
 
+static uint32_t n_registered; /* pieces of GPU memory that the network knows */
+
+static px_status register_new(struct px_error *error)
+{
+    const struct px_transport_ops *network = px_gpu_far.network;
+    uintptr_t start;
+    size_t bytes;
+    px_status status = PX_OK;
+    while (status == PX_OK && px_gpu_window_piece(n_registered, &start, &bytes)) {
+        status = network->add_gpu_memory(px_gpu_far.network_self, start - px_world.memory.base,
+                                         bytes, px_gpu_dmabuf, error);
+        n_registered += status == PX_OK;
+    }
+    return status;
+}
+
+/* From piece `first` on; those in front stay. */
+static void unregister_from(uint32_t first)
+{
+    uintptr_t start = px_gpu.control;
+    size_t bytes;
+    (void)px_gpu_window_piece(first, &start, &bytes); /* there is one, or the first will do */
+    px_gpu_far.network->drop_memory(px_gpu_far.network_self, start - px_world.memory.base);
+    n_registered = first;
+}
+
+/* All by the network itself, or all staged. */
+static void try_direct(void)
+{
+    static const struct px_call call = {.name = "registering GPU memory"};
+    struct px_error why = PX_ERROR_INIT;
+    n_registered = 0;
+    if (!px_gpu.far || px_gpu_far.network == &px_transport_none)
+        return;
+    px_status status = PX_ERR_UNSUPPORTED;
+    if (px_gpu.vmm && !px_world.memory.apart)
+        status = register_new(&why);
+    else
+        px_error_set(&why, status, "its address differs between PEs");
+    px_gpu.direct = px_agree_min(px_team_world(), status == PX_OK, &call) == 1;
+    if (!px_gpu.direct) {
+        unregister_from(0);
+        px_info(PX_SUB_TRANSPORT, "GPU memory of other nodes is staged through host memory: %s",
+                status == PX_OK ? "another PE's network cannot reach it" : why.text);
+    }
+}
+
+static px_status grown(struct px_error *error)
+{
+    attach_peers();
+    return px_gpu.direct ? register_new(error) : PX_OK;
+}
+
+static void dropped(void)
+{
+    if (px_gpu.direct)
+        unregister_from(1);
+}
+
+static const struct px_gpu_hooks hooks = {.grown = grown, .dropped = dropped};
+
 px_status px_gpumem_connect(struct px_error *error)
 {
     px_gpu.delta = malloc(px_peers.n_pes * sizeof(*px_gpu.delta));
@@ -319,11 +380,15 @@ px_status px_gpumem_connect(struct px_error *error)
     meet(NULL);
     attach_peers();
     tell_hidden();
-    px_gpu_move_on_growth(attach_peers);
+    px_gpu_move_on_growth(&hooks);
     px_status status = px_gpu_move_open(error);
     if (status == PX_OK)
         status = start_agents(error);
-    return status == PX_OK ? open_device(error) : status;
+    if (status == PX_OK) {
+        try_direct();
+        status = open_device(error);
+    }
+    return status;
 }
 
 void px_gpumem_disconnect(void)
@@ -333,7 +398,7 @@ void px_gpumem_disconnect(void)
     px_gpu_move_close();
     free(px_gpu.delta);
     px_gpu.delta = NULL;
-    px_gpu.heap = false;
+    px_gpu.heap = px_gpu.far = px_gpu.direct = false;
 }
 
 void px_gpumem_close(void)

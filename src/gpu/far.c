@@ -113,7 +113,7 @@ static void send(uint32_t pe, const struct px_gpu_note *note)
 
 /* --- slots --- */
 
-static bool is_host(const void *address)
+bool px_gpu_far_is_host(const void *address)
 {
     unsigned type = 0;
     CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
@@ -125,7 +125,7 @@ static bool is_host(const void *address)
 
 static void copy_local(void *dest, const void *source, size_t bytes)
 {
-    if (is_host(dest) && is_host(source))
+    if (px_gpu_far_is_host(dest) && px_gpu_far_is_host(source))
         px_copy(dest, source, bytes);
     else
         px_gpu_copy(dest, source, bytes);

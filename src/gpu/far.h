@@ -41,6 +41,7 @@ uint64_t px_gpu_far_amo(uint32_t pe, void *remote, const struct px_amo *amo);
 void px_gpu_far_amo_nbi(uint32_t pe, void *remote, const struct px_amo *amo, void *result);
 void px_gpu_far_quiet(void);
 void px_gpu_far_quiet_pe(uint32_t pe);
+bool px_gpu_far_is_host(const void *address); /* host memory, pinned or not */
 
 /* --- between far.c and agent.c --- */
 

@@ -33,6 +33,7 @@ struct px_gpu {
     bool up;   /* a device is chosen, its context is there */
     bool heap; /* programs' symmetric memory is GPU memory; else it is host memory */
     bool far;  /* some PE cannot map the memory of another: agents run (far.h) */
+    bool direct; /* the network reaches GPU memory by itself: put and get need no agent there */
     bool vmm;  /* memory is made of CUDA VMM chunks: the same address on all PEs */
     CUdevice device;
     struct px_gpu_id id;

@@ -26,7 +26,7 @@ static struct {
     uint64_t *result; /* pinned: the kernel writes the old value here */
     pthread_mutex_t amo_lock;
     atomic_bool pending; /* something was left to quiet */
-    px_gpu_remap_fn *remap;
+    struct px_gpu_hooks hooks;
     struct px_peers before; /* what we stand in front of */
     intptr_t *nowhere;      /* [n_pes] PX_NOT_MAPPED, this PE too */
 } mover = {.amo_lock = PTHREAD_MUTEX_INITIALIZER};
@@ -96,6 +96,17 @@ static enum way way_to(uint32_t pe, const void *symmetric)
     return px_peers.control_delta[pe] == PX_NOT_MAPPED ? BY_NETWORK : MAPPED;
 }
 
+/* The same for data, whose other end counts too: the network reaches symmetric memory of both kinds and
+ * ordinary host memory, not what a program allocated on the GPU by itself. */
+static enum way way_of_data(uint32_t pe, const void *symmetric, const void *local)
+{
+    enum way way = way_to(pe, symmetric);
+    if (way == BY_AGENT && px_gpu.direct && px_peers.control_delta[pe] == PX_NOT_MAPPED &&
+        (px_gpu_holds(local) || px_gpu_far_is_host(local)))
+        return BY_NETWORK;
+    return way;
+}
+
 /* Of a mapped one. */
 static void *place(uint32_t pe, const void *symmetric)
 {
@@ -119,7 +130,7 @@ static void copy(void *dest, const void *source, size_t bytes, bool wait)
 
 static void put(uint32_t pe, void *remote, const void *source, size_t bytes, bool wait)
 {
-    enum way way = way_to(pe, remote);
+    enum way way = way_of_data(pe, remote, source);
     if (way == BY_AGENT)
         px_gpu_far_put(pe, remote, source, bytes);
     else if (way == BY_NETWORK)
@@ -133,7 +144,7 @@ static void put(uint32_t pe, void *remote, const void *source, size_t bytes, boo
 
 static void get(uint32_t pe, void *dest, const void *remote, size_t bytes, bool wait)
 {
-    enum way way = way_to(pe, remote);
+    enum way way = way_of_data(pe, remote, dest);
     if (way == BY_AGENT)
         (wait ? px_gpu_far_get : px_gpu_far_get_nbi)(pe, dest, remote, bytes);
     else if (way == BY_NETWORK)
@@ -258,7 +269,7 @@ static void gpu_put_signal(void *self, uint32_t pe, void *remote, const void *so
                            uint64_t *signal, uint64_t value, enum px_amo_op op, bool nbi)
 {
     const struct px_amo amo = {.op = op, .width = 8, .operand = value};
-    enum way way = way_to(pe, signal), data = bytes ? way_to(pe, remote) : way;
+    enum way way = way_to(pe, signal), data = bytes ? way_of_data(pe, remote, source) : way;
     if (way == data && way == BY_NETWORK) {
         mover.before.remote->put_signal(mover.before.remote_self, pe, remote, source, bytes, signal,
                                         value, op, nbi);
@@ -277,10 +288,12 @@ static void gpu_put_signal(void *self, uint32_t pe, void *remote, const void *so
     px_wake_pe(pe);
 }
 
-/* One stream keeps the order, and so does an agent. */
+/* One stream keeps the order, and so does an agent; but not agent and network. */
 static void gpu_fence(void *self)
 {
     (void)self;
+    if (px_gpu.direct)
+        px_gpu_far_quiet();
     if (mover.before.any_remote)
         mover.before.remote->fence(mover.before.remote_self);
 }
@@ -333,9 +346,7 @@ static px_status gpu_add_memory(void *self, size_t offset, size_t length, struct
     (void)self;
     (void)offset;
     (void)length;
-    (void)error;
-    mover.remap();
-    return PX_OK;
+    return mover.hooks.grown(error);
 }
 
 /* The peers' mappings go with px_gpu_window_reset. */
@@ -343,6 +354,7 @@ static void gpu_drop_memory(void *self, size_t offset)
 {
     (void)offset;
     gpu_quiet(self);
+    mover.hooks.dropped();
 }
 
 static uint64_t gpu_connections(void *self)
@@ -421,9 +433,9 @@ px_status px_gpu_move_open(struct px_error *error)
     return PX_OK;
 }
 
-void px_gpu_move_on_growth(px_gpu_remap_fn *remap)
+void px_gpu_move_on_growth(const struct px_gpu_hooks *hooks)
 {
-    mover.remap = remap;
+    mover.hooks = *hooks;
 }
 
 void px_gpu_move_close(void)

@@ -17,8 +17,11 @@ px_status px_gpu_move_open(struct px_error *error);
 void px_gpu_move_close(void);
 
 /* What add_memory and drop_memory come down to: given by who knows the peers. */
-typedef void px_gpu_remap_fn(void);
-void px_gpu_move_on_growth(px_gpu_remap_fn *remap);
+struct px_gpu_hooks {
+    px_status (*grown)(struct px_error *error);
+    void (*dropped)(void); /* programs' memory is about to go */
+};
+void px_gpu_move_on_growth(const struct px_gpu_hooks *hooks);
 
 /* The kernel that carries out an atomic operation on memory that this PE's GPU reaches; `result`:
  * where it may write the old value, or NULL. The context is current. */

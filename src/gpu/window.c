@@ -554,6 +554,35 @@ void px_gpu_window_destroy(void)
     memset(&window, 0, sizeof(window));
 }
 
+bool px_gpu_window_piece(uint32_t i, uintptr_t *start, size_t *bytes)
+{
+    if (!window.vmm || i >= window.n_chunks)
+        return false;
+    *start = window.start;
+    for (uint32_t k = 0; k < i; k++)
+        *start += window.chunk[k].bytes;
+    *bytes = window.chunk[i].bytes;
+    return true;
+}
+
+px_status px_gpu_dmabuf(uintptr_t address, size_t bytes, int *fd, uint64_t *offset,
+                        struct px_error *error)
+{
+    struct px_gpu_visit visit;
+    if (!px_cuda.cuMemGetHandleForAddressRange || !has(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
+        return px_error_set(error, PX_ERR_UNSUPPORTED, "the driver exports no dma-buf of %s",
+                            px_gpu.name);
+    px_status status = px_gpu_enter(&visit, error);
+    if (status != PX_OK)
+        return status;
+    status = px_cu(error, cuMemGetHandleForAddressRange(fd, address, bytes,
+                                                        CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+    px_gpu_leave(&visit);
+    if (status == PX_OK)
+        *offset = 0; /* it begins with the range */
+    return status;
+}
+
 size_t px_gpu_window_bytes(void)
 {
     return window.bytes;

@@ -83,6 +83,11 @@ void px_gpu_window_undo(size_t bytes);
 /* Drop the heap and all peers' mappings of it, then make it anew with `bytes`. */
 px_status px_gpu_window_reset(size_t bytes, struct px_error *error);
 void px_gpu_window_destroy(void);
+/* Piece `i` of it, in order of addresses; false when there is none. */
+bool px_gpu_window_piece(uint32_t i, uintptr_t *start, size_t *bytes);
+/* struct px_transport_ops: for networks that register GPU memory by dma-buf. */
+px_status px_gpu_dmabuf(uintptr_t address, size_t bytes, int *fd, uint64_t *offset,
+                        struct px_error *error);
 size_t px_gpu_window_bytes(void); /* that exist here, from px_gpu.control on */
 const char *px_gpu_window_words(void); /* for info output */
 #endif

@@ -45,6 +45,13 @@ static px_status none_add_memory(void *self, size_t offset, size_t length, struc
     return PX_OK;
 }
 
+static px_status none_add_gpu_memory(void *self, size_t offset, size_t length,
+                                     px_transport_dmabuf_fn *dmabuf, struct px_error *error)
+{
+    (void)self, (void)offset, (void)length, (void)dmabuf;
+    return px_error_set(error, PX_ERR_UNSUPPORTED, "there is no network transport");
+}
+
 static void none_drop_memory(void *self, size_t offset)
 {
     (void)self, (void)offset;
@@ -112,6 +119,7 @@ const struct px_transport_ops px_transport_none = {
     .open = none_open,
     .connect = none_connect,
     .add_memory = none_add_memory,
+    .add_gpu_memory = none_add_gpu_memory,
     .drop_memory = none_drop_memory,
     .put = none_put,
     .put_nbi = none_put,

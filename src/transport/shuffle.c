@@ -422,6 +422,13 @@ static px_status shuffle_add_memory(void *self, size_t offset, size_t length,
     return PX_OK;
 }
 
+static px_status shuffle_add_gpu_memory(void *self, size_t offset, size_t length,
+                                        px_transport_dmabuf_fn *dmabuf, struct px_error *error)
+{
+    (void)self, (void)offset, (void)length, (void)dmabuf;
+    return px_error_set(error, PX_ERR_UNSUPPORTED, "shuffle: a test transport for host memory");
+}
+
 static void shuffle_drop_memory(void *self, size_t offset)
 {
     (void)offset;
@@ -457,6 +464,7 @@ const struct px_transport_ops px_transport_shuffle = {
     .open = shuffle_open,
     .connect = shuffle_connect,
     .add_memory = shuffle_add_memory,
+    .add_gpu_memory = shuffle_add_gpu_memory,
     .drop_memory = shuffle_drop_memory,
     .put = shuffle_put,
     .put_nbi = shuffle_put_nbi,

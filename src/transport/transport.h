@@ -73,6 +73,11 @@ struct px_transport_peer {
 typedef px_status px_transport_find_fn(void *arg, uint32_t pe, struct px_transport_peer *peer,
                                        struct px_error *error);
 
+/* What a transport needs of the GPU's driver: the dma-buf of the pages of [address, address + length), and where the
+ * address lies in it. The caller closes the descriptor. */
+typedef px_status px_transport_dmabuf_fn(uintptr_t address, size_t length, int *fd, uint64_t *offset,
+                                         struct px_error *error);
+
 struct px_transport_ops {
     const char *name;
     bool only_by_name; /* never chosen automatically */
@@ -90,6 +95,11 @@ struct px_transport_ops {
     /* Local, on every PE for every chunk in the same order: memory [base+offset, +length) now exists. Keys travel by
      * the transport's own means or are computed, not through the bootstrap. */
     px_status (*add_memory)(void *self, size_t offset, size_t length, struct px_error *error);
+    /* The same for GPU memory, when it lies at the same address everywhere: let the network reach it by itself.
+     * PX_ERR_UNSUPPORTED says why it cannot: then data is staged through host memory, whose transfers this transport
+     * carries. When it can, put and get take addresses of such memory on both sides; nothing else does. */
+    px_status (*add_gpu_memory)(void *self, size_t offset, size_t length, px_transport_dmabuf_fn *dmabuf,
+                                struct px_error *error);
     /* Everything from `offset` on is about to go (reinit, finalise). */
     void (*drop_memory)(void *self, size_t offset);
 

@@ -239,6 +239,66 @@ static void try_lock(long *lock, int64_t *counter)
     nvshmem_barrier_all();
 }
 
+/* As cudaMalloc does; the driver is the one that the library opened. */
+static void *allocate_on_gpu(size_t bytes)
+{
+    typedef CUresult find_fn(const char *, void **, int, cuuint64_t,
+                             CUdriverProcAddressQueryResult *);
+    char path[4096];
+    const char *folder = getenv("NVSHMEM_CUDA_PATH");
+    snprintf(path, sizeof path, "%s%slibcuda.so.1", folder ? folder : "", folder ? "/" : "");
+    void *driver = dlopen(path, RTLD_NOW);
+    find_fn *find = NULL;
+    *(void **)&find = driver ? dlsym(driver, "cuGetProcAddress_v2") : NULL;
+    CUresult (*retain)(CUcontext *, CUdevice) = NULL, (*set)(CUcontext) = NULL;
+    CUresult (*alloc)(CUdeviceptr *, size_t) = NULL;
+    CUcontext context;
+    CUdeviceptr pointer;
+    if (!find || find("cuDevicePrimaryCtxRetain", (void **)&retain, 7000, 0, NULL) ||
+        find("cuCtxSetCurrent", (void **)&set, 4000, 0, NULL) ||
+        find("cuMemAlloc", (void **)&alloc, 3020, 0, NULL) || retain(&context, 0) || set(context) ||
+        alloc(&pointer, bytes))
+        return NULL;
+    return (void *)(uintptr_t)pointer;
+}
+
+static bool on_pretend_gpu(void)
+{
+    const char *kind = getenv("NVSHMEM_HEAP_KIND");
+    return kind && strcmp(kind, "DEVICE") == 0 && getenv("NVSHMEM_CUDA_PATH");
+}
+
+/* Memory that the program has by itself, host's or GPU's, announced or not, as source and destination. */
+static void try_private(int64_t *a, int64_t *b)
+{
+    int64_t *host = malloc(WORDS * sizeof *host);
+    int64_t *gpu = on_pretend_gpu() ? allocate_on_gpu(WORDS * sizeof *gpu) : NULL;
+    int64_t *buffers[] = {host, gpu};
+    size_t wrong = 0, bad = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!buffers[i])
+            continue;
+        bad += nvshmemx_buffer_register(buffers[i], WORDS * sizeof *host) != 0;
+        bad += nvshmemx_buffer_register(buffers[i] + 1, 8) == 0; /* a part again */
+        set_own(a, me, WORDS, 90 + i);
+        nvshmem_int64_get(buffers[i], a, WORDS, me);
+        nvshmem_int64_put(b, buffers[i], WORDS, next);
+        nvshmem_barrier_all();
+        wrong += wrong_own(b, before, WORDS, 90 + i);
+        nvshmem_int64_get_nbi(buffers[i], a, WORDS, before);
+        nvshmem_quiet();
+        nvshmem_int64_put_nbi(b, buffers[i], WORDS, me);
+        nvshmem_quiet();
+        wrong += wrong_own(b, before, WORDS, 90 + i);
+        bad += nvshmemx_buffer_unregister(buffers[i]) != 0;
+        bad += nvshmemx_buffer_unregister(buffers[i]) == 0;
+        nvshmem_barrier_all();
+    }
+    ok(wrong == 0 && bad == 0, "buffers of the program's own%s: %zu words wrong, %zu answers",
+       gpu ? ", one on the GPU" : "", wrong, bad);
+    free(host);
+}
+
 /* Between PEs of a node, unless that was planned otherwise; never between nodes. */
 static bool should_map(int pe)
 {
@@ -288,29 +348,6 @@ static void try_gpu_teams(int64_t *a)
     nvshmem_barrier_all();
 }
 
-/* As cudaMalloc does; the driver is the one that the library opened. */
-static void *allocate_on_gpu(size_t bytes)
-{
-    typedef CUresult find_fn(const char *, void **, int, cuuint64_t,
-                             CUdriverProcAddressQueryResult *);
-    char path[4096];
-    const char *folder = getenv("NVSHMEM_CUDA_PATH");
-    snprintf(path, sizeof path, "%s%slibcuda.so.1", folder ? folder : "", folder ? "/" : "");
-    void *driver = dlopen(path, RTLD_NOW);
-    find_fn *find = NULL;
-    *(void **)&find = driver ? dlsym(driver, "cuGetProcAddress_v2") : NULL;
-    CUresult (*retain)(CUcontext *, CUdevice) = NULL, (*set)(CUcontext) = NULL;
-    CUresult (*alloc)(CUdeviceptr *, size_t) = NULL;
-    CUcontext context;
-    CUdeviceptr pointer;
-    if (!find || find("cuDevicePrimaryCtxRetain", (void **)&retain, 7000, 0, NULL) ||
-        find("cuCtxSetCurrent", (void **)&set, 4000, 0, NULL) ||
-        find("cuMemAlloc", (void **)&alloc, 3020, 0, NULL) || retain(&context, 0) || set(context) ||
-        alloc(&pointer, bytes))
-        return NULL;
-    return (void *)(uintptr_t)pointer;
-}
-
 /* More than the GPU has: NULL on every PE, and the heap goes on. */
 static void try_full(void)
 {
@@ -357,11 +394,11 @@ int main(int argc, char **argv)
     uint64_t *signal = nvshmem_calloc(8, sizeof *signal);
     ok(a && b && signal && mine, "memory");
     try_pointers(a, b);
-    if (strcmp(getenv("NVSHMEM_HEAP_KIND") ? getenv("NVSHMEM_HEAP_KIND") : "", "DEVICE") == 0 &&
-        getenv("NVSHMEM_CUDA_PATH"))
+    if (on_pretend_gpu())
         try_gpu_teams(a);
     try_put_get(a, b);
     try_small(a);
+    try_private(a, b);
     try_atomics(a);
     try_signals(a, signal);
     try_moving(a, b);

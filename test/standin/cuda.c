@@ -14,7 +14,7 @@
  *   STANDIN_GRANULARITY=B  of chunks (2 MiB); a list with commas is one for each device
  *   STANDIN_COHERENT=1     the processor may touch GPU memory, as on machines where both are one: programs
  *                          that store to symmetric memory run over the paths of GPU memory
- *   STANDIN_FAIL=WORDS     no-vmm, no-p2p, hidden (memory of devices that are not visible cannot be
+ *   STANDIN_FAIL=WORDS     no-vmm, no-p2p, no-dmabuf, hidden (memory of devices that are not visible cannot be
  *                          mapped), address (no wish for an address is granted), address-once,
  *                          old (no cuGetProcAddress_v2), no-device, create (cuMemCreate fails) */
 #define _GNU_SOURCE
@@ -309,6 +309,9 @@ static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdev
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         *value = !planned("no-vmm");
         return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+        *value = !planned("no-dmabuf");
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
         *value = 1;
         return CUDA_SUCCESS;
@@ -563,6 +566,15 @@ static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os_handle
                               .bytes = (size_t)file.st_size};
     *out = (CUmemGenericAllocationHandle)(uintptr_t)handle;
     return CUDA_SUCCESS;
+}
+
+/* Looks like a dma-buf until somebody registers it. */
+static CUresult address_handle(void *out, CUdeviceptr pointer, size_t bytes,
+                               CUmemRangeHandleType type, unsigned long long flags)
+{
+    int fd = find_memory(pointer) ? memfd_create("standin-dmabuf", MFD_CLOEXEC) : -1;
+    *(int *)out = fd;
+    return fd < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 /* --- plain memory and IPC --- */
@@ -916,6 +928,7 @@ static const struct {
     {"cuMemGetAllocationGranularity", get_granularity},
     {"cuMemExportToShareableHandle", export_handle},
     {"cuMemImportFromShareableHandle", import_handle},
+    {"cuMemGetHandleForAddressRange", address_handle},
     /* needed to be there, not by the tests so far */
     {"cuMemcpy2DAsync", refuse},
     {"cuStreamWaitEvent", refuse},

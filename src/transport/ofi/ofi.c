@@ -94,6 +94,15 @@ static px_status ofi_add_memory(void *arg, size_t offset, size_t length, struct 
     return status;
 }
 
+static px_status ofi_add_gpu_memory(void *arg, size_t offset, size_t length,
+                                    px_transport_dmabuf_fn *dmabuf, struct px_error *error)
+{
+    const struct px_ofi *self = arg;
+    (void)offset, (void)length, (void)dmabuf;
+    return px_error_set(error, PX_ERR_UNSUPPORTED, "provider %s is used for host memory only",
+                        self->info->fabric_attr->prov_name);
+}
+
 static void drop_chunks(struct px_ofi *self, size_t offset)
 {
     while (self->n_chunks && self->chunks[self->n_chunks - 1].offset >= offset)
@@ -324,6 +333,7 @@ const struct px_transport_ops px_transport_ofi = {
     .open = ofi_open,
     .connect = ofi_connect,
     .add_memory = ofi_add_memory,
+    .add_gpu_memory = ofi_add_gpu_memory,
     .drop_memory = ofi_drop_memory,
     .put = px_ofi_put,
     .put_nbi = px_ofi_put_nbi,

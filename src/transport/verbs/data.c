@@ -41,6 +41,9 @@ static void out_of_window(const struct transfer *transfer)
 
 static enum source source_of(struct px_verbs *self, const struct transfer *transfer)
 {
+    int64_t chunk = px_verbs_chunk_of(self, transfer->local);
+    if (__builtin_expect(chunk >= 0 && self->chunks[chunk].gpu, 0))
+        return SOURCE_SYMMETRIC; /* the device alone may read it */
     if (transfer->kind == PX_KIND_PUT && transfer->bytes <= transfer->peer->lanes[0]->max_inline)
         return SOURCE_INLINE;
     bool symmetric = px_verbs_covers(self, transfer->local, transfer->bytes);

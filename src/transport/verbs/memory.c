@@ -14,10 +14,6 @@
 #include "src/diag/log.h"
 #include "src/env/env.h"
 
-#define REMOTE_ACCESS                                                                              \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                   \
-     IBV_ACCESS_REMOTE_ATOMIC)
-
 static struct ibv_mr *register_for(const struct px_verbs *self, const struct px_verbs_nic *nic,
                                    void *start, size_t length, int access, const char *what,
                                    struct px_error *error)
@@ -73,11 +69,8 @@ static void release_chunk(struct px_verbs *self, struct px_verbs_chunk *chunk)
 px_status px_verbs_add_chunk(struct px_verbs *self, size_t offset, size_t length,
                              struct px_error *error)
 {
-    px_status status = make_space(self, error);
-    if (status != PX_OK)
-        return status;
     struct px_verbs_chunk chunk = {.offset = offset, .length = length};
-    int access = REMOTE_ACCESS | (on_demand(self) ? IBV_ACCESS_ON_DEMAND : 0);
+    int access = PX_VERBS_REMOTE_ACCESS | (on_demand(self) ? IBV_ACCESS_ON_DEMAND : 0);
     for (uint32_t i = 0; i < self->n_nics; i++) {
         chunk.mr[i] = register_for(self, &self->nics[i], (void *)(self->setup.base + offset),
                                    length, access, "symmetric memory", error);
@@ -86,8 +79,19 @@ px_status px_verbs_add_chunk(struct px_verbs *self, size_t offset, size_t length
             return error ? error->status : PX_ERR_NO_MEMORY;
         }
     }
-    self->chunks[self->n_chunks++] = chunk;
-    return PX_OK;
+    return px_verbs_append_chunk(self, &chunk, error);
+}
+
+px_status px_verbs_append_chunk(struct px_verbs *self, const struct px_verbs_chunk *chunk,
+                                struct px_error *error)
+{
+    struct px_verbs_chunk mine = *chunk;
+    px_status status = make_space(self, error);
+    if (status == PX_OK)
+        self->chunks[self->n_chunks++] = mine;
+    else
+        release_chunk(self, &mine);
+    return status;
 }
 
 void px_verbs_drop_chunks(struct px_verbs *self, size_t offset)

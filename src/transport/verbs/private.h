@@ -24,9 +24,15 @@
 #include "src/transport/transport.h"
 #include "src/transport/verbs/choose.h"
 #include "src/transport/verbs/gid.h"
+#include "src/transport/verbs/gpu.h"
 #include "src/transport/verbs/library.h"
 #include "src/transport/verbs/wire.h"
 #include "src/transport/wait.h"
+
+/* What peers may do with registered memory. */
+#define PX_VERBS_REMOTE_ACCESS                                                                     \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                   \
+     IBV_ACCESS_REMOTE_ATOMIC)
 
 #define PX_VERBS_CHAIN     16 /* requests handed to the device with one doorbell at most */
 #define PX_VERBS_BUSY      4 /* so many outstanding requests make a stream: then chains are built */
@@ -67,6 +73,7 @@ struct px_verbs_nic {
 /* Registered memory [offset, offset+length) of the window. */
 struct px_verbs_chunk {
     size_t offset, length;
+    bool gpu; /* the processor must not touch it */
     struct ibv_mr *mr[PX_VERBS_NICS_MAX];
 };
 
@@ -164,6 +171,7 @@ struct px_verbs {
 
     struct px_verbs_chunk *chunks;
     uint32_t n_chunks, chunk_capacity, epoch;
+    enum px_gpu_way gpu_way; /* how GPU memory is registered; PX_GPU_ANY before the first */
 
     uint8_t *bounces;
     uint32_t free_bounces[PX_VERBS_BOUNCES], n_free_bounces;
@@ -237,6 +245,8 @@ void px_verbs_free_peer(struct px_verbs *self, struct px_verbs_peer *peer);
 /* memory.c */
 px_status px_verbs_add_chunk(struct px_verbs *self, size_t offset, size_t length,
                              struct px_error *error);
+px_status px_verbs_append_chunk(struct px_verbs *self, const struct px_verbs_chunk *chunk,
+                                struct px_error *error); /* takes over its registrations */
 void px_verbs_drop_chunks(struct px_verbs *self, size_t offset);
 /* The chunk that holds `address` of my window, or -1. */
 int64_t px_verbs_chunk_of(const struct px_verbs *self, uintptr_t address);
@@ -253,6 +263,10 @@ struct ibv_mr *px_verbs_register(const struct px_verbs *self, const struct px_ve
                                  struct px_error *error);
 px_status px_verbs_open_bounces(struct px_verbs *self, struct px_error *error);
 void px_verbs_close_memory(struct px_verbs *self);
+
+/* gpumem.c */
+px_status px_verbs_add_gpu_chunk(struct px_verbs *self, size_t offset, size_t length,
+                                 px_transport_dmabuf_fn *dmabuf, struct px_error *error);
 
 /* queue.c */
 px_status px_verbs_make_lane(struct px_verbs *self, struct px_verbs_peer *peer, uint32_t number,

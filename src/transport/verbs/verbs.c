@@ -61,6 +61,7 @@ static px_status verbs_open(const struct px_transport_setup *setup, void **opene
         return px_error_set(error, PX_ERR_NO_MEMORY, "verbs");
     self->setup = *setup;
     self->wake_fd = -1;
+    self->gpu_way = PX_GPU_ANY;
     self->peers = calloc(setup->size, sizeof(*self->peers));
     self->ibv = px_ibv_open(error);
     px_status status = !self->peers
@@ -110,6 +111,16 @@ static px_status verbs_add_memory(void *arg, size_t offset, size_t length, struc
     return status;
 }
 
+static px_status verbs_add_gpu_memory(void *arg, size_t offset, size_t length,
+                                      px_transport_dmabuf_fn *dmabuf, struct px_error *error)
+{
+    struct px_verbs *self = arg;
+    px_verbs_lock(self);
+    px_status status = px_verbs_add_gpu_chunk(self, offset, length, dmabuf, error);
+    px_verbs_unlock(self);
+    return status;
+}
+
 static void verbs_drop_memory(void *arg, size_t offset)
 {
     struct px_verbs *self = arg;
@@ -144,6 +155,7 @@ const struct px_transport_ops px_transport_verbs = {
     .open = verbs_open,
     .connect = verbs_connect,
     .add_memory = verbs_add_memory,
+    .add_gpu_memory = verbs_add_gpu_memory,
     .drop_memory = verbs_drop_memory,
     .put = px_verbs_put,
     .put_nbi = px_verbs_put_nbi,
