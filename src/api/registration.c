@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private buffers that a program announces as sources and destinations of its transfers. Host memory needs no
- * announcement: every transport takes it as it is. The ranges are kept so that mistakes are noticed. */
+/* Private buffers that a program announces as sources and destinations of its transfers. None of it needs
+ * announcement: every transport takes host memory as it is, and a GPU's is staged (src/gpu/far.c). The ranges are kept so that mistakes are noticed. */
 #include "config.h"
 #include "src/api/entry.h"
 #include "src/api/world.h"
