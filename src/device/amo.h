@@ -127,8 +127,10 @@ static __device__ __forceinline__ void put_then_signal(void *dest, const void *s
         copy<false, E>(at(dest, offset), source, bytes, threads);
         threads.sync();
         if (threads.rank() == 0) {
-            fence_system();
-            signal_at(signal, value, op, pe, offset);
+            if (op == NVSHMEM_SIGNAL_SET)
+                store_release(at(signal, offset), value);
+            else
+                add_release(at(signal, offset), value);
         }
         return;
     }

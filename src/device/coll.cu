@@ -15,14 +15,14 @@ static __device__ __forceinline__ uint64_t *flags_of(const nvshmemi_team *team)
     return (uint64_t *)state().flags + (size_t)(team - state().teams) * NVSHMEMI_FLAGS;
 }
 
-/* The whole order is the caller's: a fence before. */
+/* What came before is seen by who sees the count; towards the proxy the fence is the caller's. */
 static __device__ __forceinline__ void tell(const nvshmemi_team *team, int member, uint64_t *flag,
                                             uint64_t count)
 {
     int pe = pe_of(team, member);
     int64_t offset = offset_of(pe);
     if (offset != NVSHMEMI_REMOTE)
-        store(at(flag, offset), count);
+        store_release(at(flag, offset), count);
     else
         remote_value(flag, count, 8, pe);
 }
@@ -37,9 +37,9 @@ static __device__ __forceinline__ void meet_in_rounds(const nvshmemi_team *team,
                                                       uint64_t count)
 {
     int round = 0;
-    for (int distance = 1; distance < team->size; distance *= 2, round++) {
-        int to = team->rank + distance;
-        tell(team, to < team->size ? to : to - team->size, flags + round, count);
+    for (int distance = 1; distance < size_of(team); distance *= 2, round++) {
+        int to = rank_of(team) + distance;
+        tell(team, to < size_of(team) ? to : to - size_of(team), flags + round, count);
         await(flags + round, count);
         fence_system(); /* what was seen comes before what is told next */
     }
@@ -55,19 +55,19 @@ __device__ void meet(nvshmemi_team *team, group threads)
     if (rank < parts) {
         uint64_t count = *(volatile uint64_t *)&team->epoch + 1;
         uint64_t *flags = flags_of(team);
-        if (team->size > DIRECT) {
+        if (size_of(team) > DIRECT) {
             if (rank == 0) {
                 fence_system();
                 meet_in_rounds(team, flags, count);
             }
         } else {
-            if ((int)rank < team->size)
+            if (remote_of(team))
                 fence_system();
-            for (int i = rank; i < team->size; i += parts)
-                if (i != team->rank)
-                    tell(team, i, flags + team->rank, count);
-            for (int i = rank; i < team->size; i += parts)
-                if (i != team->rank)
+            for (int i = rank; i < size_of(team); i += parts)
+                if (i != rank_of(team))
+                    tell(team, i, flags + rank_of(team), count);
+            for (int i = rank; i < size_of(team); i += parts)
+                if (i != rank_of(team))
                     await(flags + i, count);
         }
         if (size > 1)
@@ -110,7 +110,7 @@ __device__ void pull(int pe, void *dest, const void *source, size_t bytes, group
 /* Everything is in place at the members, and they have arrived. */
 __device__ void finish(nvshmemi_team *team, group threads)
 {
-    if (team->remote)
+    if (remote_of(team))
         complete(threads);
     meet(team, threads);
 }
@@ -118,10 +118,10 @@ __device__ void finish(nvshmemi_team *team, group threads)
 __device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
                                 int root, group threads)
 {
-    if (team->rank == root) {
+    if (rank_of(team) == root) {
         threads.sync();
-        for (int i = 0; i < team->size; i++) {
-            int member = root + i < team->size ? root + i : root + i - team->size;
+        for (int i = 0; i < size_of(team); i++) {
+            int member = root + i < size_of(team) ? root + i : root + i - size_of(team);
             if (member != root || dest != source)
                 push(pe_of(team, member), dest, source, bytes, threads);
         }
@@ -132,11 +132,11 @@ __device__ void broadcast_bytes(nvshmemi_team *team, void *dest, const void *sou
 __device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
                                group threads)
 {
-    char *place = (char *)dest + team->rank * bytes;
+    char *place = (char *)dest + rank_of(team) * bytes;
     threads.sync();
-    for (int i = 0; i < team->size; i++) {
-        int member = team->rank + i < team->size ? team->rank + i : team->rank + i - team->size;
-        if (member != team->rank || place != source)
+    for (int i = 0; i < size_of(team); i++) {
+        int member = rank_of(team) + i < size_of(team) ? rank_of(team) + i : rank_of(team) + i - size_of(team);
+        if (member != rank_of(team) || place != source)
             push(pe_of(team, member), place, source, bytes, threads);
     }
     finish(team, threads);
@@ -145,10 +145,10 @@ __device__ void fcollect_bytes(nvshmemi_team *team, void *dest, const void *sour
 __device__ void alltoall_bytes(nvshmemi_team *team, void *dest, const void *source, size_t bytes,
                                group threads)
 {
-    char *place = (char *)dest + team->rank * bytes;
+    char *place = (char *)dest + rank_of(team) * bytes;
     threads.sync();
-    for (int i = 0; i < team->size; i++) {
-        int member = team->rank + i < team->size ? team->rank + i : team->rank + i - team->size;
+    for (int i = 0; i < size_of(team); i++) {
+        int member = rank_of(team) + i < size_of(team) ? rank_of(team) + i : rank_of(team) + i - size_of(team);
         push(pe_of(team, member), place, (const char *)source + member * bytes, bytes, threads);
     }
     finish(team, threads);

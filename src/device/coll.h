@@ -40,7 +40,7 @@ static __device__ __forceinline__ int broadcast(nvshmem_team_t handle, void *des
                                                 S threads)
 {
     nvshmemi_team *team = team_of(handle);
-    if (!team || root < 0 || root >= team->size)
+    if (!team || root < 0 || root >= size_of(team))
         return -1;
     broadcast_bytes(team, dest, source, n * size, root, threads);
     return 0;
@@ -205,7 +205,7 @@ struct to_all {
     template <class W> __device__ __forceinline__ void put(W *dest, W value) const
     {
 #pragma unroll 1
-        for (int i = 0; i < team->size; i++)
+        for (int i = 0; i < size_of(team); i++)
             *at(dest, offset_of(pe_of(team, i))) = value;
     }
 };
@@ -227,7 +227,7 @@ static __device__ __noinline__ void reduce_words(const nvshmemi_team *team, W *d
     for (size_t i = rank; i < count; i += size) {
         W sum = load(at(source + i, offset_of(pe_of(team, 0))));
 #pragma unroll 1
-        for (int member = 1; member < team->size; member++)
+        for (int member = 1; member < size_of(team); member++)
             sum = folded<T, OP, W>::of(sum, load(at(source + i, offset_of(pe_of(team, member)))));
         to.put(dest + i, sum);
     }
@@ -269,8 +269,8 @@ static __device__ __noinline__ void fetch_and_fold(const nvshmemi_team *team, T 
 #pragma unroll 1
             for (size_t i = threads.rank(); i < piece; i += threads.size())
                 dest[done + i] = source[done + i];
-        for (int k = 1; k < team->size; k++) {
-            int member = team->rank + k < team->size ? team->rank + k : team->rank + k - team->size;
+        for (int k = 1; k < size_of(team); k++) {
+            int member = rank_of(team) + k < size_of(team) ? rank_of(team) + k : rank_of(team) + k - size_of(team);
             threads.sync();
             pull(pe_of(team, member), scratch, source + done, piece * sizeof(T), threads);
 #pragma unroll 1
@@ -286,18 +286,18 @@ static __device__ __noinline__ void reduce_shares(nvshmemi_team *team, T *dest, 
                                                   size_t count, group threads)
 {
     size_t per = 16 / sizeof(T);
-    size_t share = ((count + team->size - 1) / team->size + per - 1) / per * per;
-    size_t start = share * team->rank < count ? share * team->rank : count;
+    size_t share = ((count + size_of(team) - 1) / size_of(team) + per - 1) / per * per;
+    size_t start = share * rank_of(team) < count ? share * rank_of(team) : count;
     size_t mine = count - start < share ? count - start : share;
     meet(team, threads);
-    if (!team->remote) {
+    if (!remote_of(team)) {
         to_all to = {team};
         reduce_near<T, OP>(team, dest + start, source + start, mine, threads.rank(), threads.size(),
                            to);
     } else {
         fetch_and_fold<T, OP>(team, dest + start, source + start, mine, threads);
-        for (int i = 0; i < team->size; i++)
-            if (i != team->rank)
+        for (int i = 0; i < size_of(team); i++)
+            if (i != rank_of(team))
                 push(pe_of(team, i), dest + start, dest + start, mine * sizeof(T), threads);
     }
     finish(team, threads);
@@ -307,9 +307,9 @@ template <class T, class OP>
 static __device__ __noinline__ void reduce_block(nvshmemi_team *team, T *dest, const T *source,
                                                  size_t count, group threads)
 {
-    source += count * team->rank;
+    source += count * rank_of(team);
     meet(team, threads);
-    if (!team->remote)
+    if (!remote_of(team))
         reduce_near<T, OP>(team, dest, source, count, threads.rank(), threads.size(), to_me());
     else
         fetch_and_fold<T, OP>(team, dest, source, count, threads);

@@ -12,7 +12,7 @@ namespace nvshmemi
 {
 
 /* Loads under way at once. A kernel of 1024 threads has 64 registers a thread, which must do for a copy in it. */
-enum { BATCH = 8 };
+enum { BATCH = 4 };
 
 template <bool FROM_PEER, class W> static __device__ __forceinline__ W fetch(const W *p)
 {

@@ -19,17 +19,42 @@ static __device__ __forceinline__ nvshmemi_team *team_of(nvshmem_team_t handle)
     if (handle < 0 || slot >= (unsigned)state().max_teams)
         return nullptr;
     nvshmemi_team *team = state().teams + slot;
+    if (handle == NVSHMEM_TEAM_WORLD)
+        return team;
     return team->handle == handle ? team : nullptr;
+}
+
+/* Of the team of all PEs everything is in the state: no load is waited for. */
+static __device__ __forceinline__ bool is_world(const nvshmemi_team *team)
+{
+    return team == state().teams;
+}
+
+static __device__ __forceinline__ int size_of(const nvshmemi_team *team)
+{
+    return is_world(team) ? state().n_pes : team->size;
+}
+
+static __device__ __forceinline__ int rank_of(const nvshmemi_team *team)
+{
+    return is_world(team) ? state().my_pe : team->rank;
+}
+
+static __device__ __forceinline__ int remote_of(const nvshmemi_team *team)
+{
+    return is_world(team) ? state().any_remote : team->remote;
 }
 
 static __device__ __forceinline__ int pe_of(const nvshmemi_team *team, int member)
 {
+    if (is_world(team))
+        return member;
     return team->list ? team->list[member] : team->start + member * team->stride;
 }
 
 static __device__ __forceinline__ int member_of(const nvshmemi_team *team, int pe)
 {
-    for (int i = 0; i < team->size; i++)
+    for (int i = 0; i < size_of(team); i++)
         if (pe_of(team, i) == pe)
             return i;
     return -1;
@@ -38,20 +63,20 @@ static __device__ __forceinline__ int member_of(const nvshmemi_team *team, int p
 static __device__ __forceinline__ int team_my_pe(nvshmem_team_t handle, thread)
 {
     const nvshmemi_team *team = team_of(handle);
-    return team ? team->rank : -1;
+    return team ? rank_of(team) : -1;
 }
 
 static __device__ __forceinline__ int team_n_pes(nvshmem_team_t handle, thread)
 {
     const nvshmemi_team *team = team_of(handle);
-    return team ? team->size : -1;
+    return team ? size_of(team) : -1;
 }
 
 static __device__ __forceinline__ int team_translate_pe(nvshmem_team_t from, int pe,
                                                         nvshmem_team_t to, thread)
 {
     const nvshmemi_team *source = team_of(from), *dest = team_of(to);
-    if (!source || !dest || pe < 0 || pe >= source->size)
+    if (!source || !dest || pe < 0 || pe >= size_of(source))
         return -1;
     return member_of(dest, pe_of(source, pe));
 }

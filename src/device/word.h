@@ -124,6 +124,18 @@ static __device__ __forceinline__ void store(uint4 *p, uint4 v)
                  : "memory");
 }
 
+/* What this thread, and those it has met in a barrier, did before is seen by who sees this value. Unlike a
+ * fence it leaves the first-level cache as it is. */
+static __device__ __forceinline__ void store_release(uint64_t *p, uint64_t v)
+{
+    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+static __device__ __forceinline__ void add_release(uint64_t *p, uint64_t v)
+{
+    asm volatile("red.release.sys.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 /* Everything before it, of this thread and of those it has met in a barrier, comes before everything
  * after it for every observer. Peers may be on other GPUs, so nothing narrower than the system is
  * enough; the weaker order (acq_rel rather than sc) is. */
