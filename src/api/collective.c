@@ -13,7 +13,7 @@
 
 #define BAD_TEAM 1
 
-static struct px_team *find_team(nvshmem_team_t handle, const char *call)
+struct px_team *px_collective_team(nvshmem_team_t handle, const char *call)
 {
     if (px_suspect_call())
         px_check_up(call);
@@ -25,7 +25,7 @@ static struct px_team *find_team(nvshmem_team_t handle, const char *call)
 }
 
 /* `count` blocks of nelems elements each. */
-static void check_blocks(const char *call, const char *argument, const void *address, size_t nelems,
+void px_collective_check(const char *call, const char *argument, const void *address, size_t nelems,
                          size_t size, size_t blocks)
 {
     if (px_suspect_call())
@@ -50,7 +50,7 @@ static struct px_call describe(const char *name, const void *dest, const void *s
 int px_api_barrier(nvshmem_team_t handle)
 {
     static const struct px_call call = {.name = "nvshmem_barrier"};
-    struct px_team *team = find_team(handle, call.name);
+    struct px_team *team = px_collective_team(handle, call.name);
     if (!team)
         return BAD_TEAM;
     px_barrier(team, &call);
@@ -67,7 +67,7 @@ void px_api_barrier_all(void)
 
 static int sync_team(nvshmem_team_t handle, const struct px_call *call)
 {
-    struct px_team *team = find_team(handle, call->name);
+    struct px_team *team = px_collective_team(handle, call->name);
     if (!team)
         return BAD_TEAM;
     px_sync(team, call);
@@ -94,17 +94,22 @@ void px_api_sync_all(void)
     px_sync(px_team_world(), &call);
 }
 
+void px_collective_root(const char *call, const struct px_team *team, int root)
+{
+    if (root < 0 || (uint32_t)root >= px_team_size(team))
+        px_fatal(1, "%s: root %d is not in the team, whose members are 0 to %u", call, root,
+                 px_team_size(team) - 1);
+}
+
 int px_api_broadcast(nvshmem_team_t handle, void *dest, const void *source, size_t nelems,
                      size_t size, int root, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
-    if (root < 0 || (uint32_t)root >= px_team_size(team))
-        px_fatal(1, "%s: root %d is not in the team, whose members are 0 to %u", name, root,
-                 px_team_size(team) - 1);
-    check_blocks(name, "dest", dest, nelems, size, 1);
-    check_blocks(name, "source", source, nelems, size, 1);
+    px_collective_root(name, team, root);
+    px_collective_check(name, "dest", dest, nelems, size, 1);
+    px_collective_check(name, "source", source, nelems, size, 1);
     const struct px_call call = describe(name, dest, source, nelems, (uint64_t)root);
     (px_data_is_far() ? px_far_broadcast : px_broadcast)(team, dest, source, nelems * size,
                                                          (uint32_t)root, &call);
@@ -114,11 +119,11 @@ int px_api_broadcast(nvshmem_team_t handle, void *dest, const void *source, size
 int px_api_fcollect(nvshmem_team_t handle, void *dest, const void *source, size_t nelems,
                     size_t size, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
-    check_blocks(name, "dest", dest, nelems, size, px_team_size(team));
-    check_blocks(name, "source", source, nelems, size, 1);
+    px_collective_check(name, "dest", dest, nelems, size, px_team_size(team));
+    px_collective_check(name, "source", source, nelems, size, 1);
     const struct px_call call = describe(name, dest, source, nelems, 0);
     (px_data_is_far() ? px_far_fcollect : px_fcollect)(team, dest, source, nelems * size, &call);
     return 0;
@@ -128,11 +133,11 @@ int px_api_fcollect(nvshmem_team_t handle, void *dest, const void *source, size_
 int px_api_collect(nvshmem_team_t handle, void *dest, const void *source, size_t nelems,
                    size_t size, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
-    check_blocks(name, "dest", dest, nelems, size, 1);
-    check_blocks(name, "source", source, nelems, size, 1);
+    px_collective_check(name, "dest", dest, nelems, size, 1);
+    px_collective_check(name, "source", source, nelems, size, 1);
     struct px_call call = describe(name, dest, source, nelems, 0);
     call.own = 1u << 2;
     (px_data_is_far() ? px_far_collect : px_collect)(team, dest, source, nelems * size, &call);
@@ -142,11 +147,11 @@ int px_api_collect(nvshmem_team_t handle, void *dest, const void *source, size_t
 int px_api_alltoall(nvshmem_team_t handle, void *dest, const void *source, size_t nelems,
                     size_t size, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
-    check_blocks(name, "dest", dest, nelems, size, px_team_size(team));
-    check_blocks(name, "source", source, nelems, size, px_team_size(team));
+    px_collective_check(name, "dest", dest, nelems, size, px_team_size(team));
+    px_collective_check(name, "source", source, nelems, size, px_team_size(team));
     const struct px_call call = describe(name, dest, source, nelems, 0);
     (px_data_is_far() ? px_far_alltoall : px_alltoall)(team, dest, source, nelems * size, &call);
     return 0;
@@ -175,7 +180,7 @@ static void check_strided(const char *call, const char *argument, const void *ad
 int px_api_alltoalls(nvshmem_team_t handle, void *dest, const void *source, ptrdiff_t dest_stride,
                      ptrdiff_t source_stride, size_t nelems, size_t size, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
     check_stride(name, "dest", dest_stride);
@@ -193,7 +198,7 @@ int px_api_alltoalls(nvshmem_team_t handle, void *dest, const void *source, ptrd
 }
 
 /* Regions of a reduction are equal or apart. */
-static void check_apart(const char *call, const void *dest, const void *source, size_t bytes)
+void px_collective_apart(const char *call, const void *dest, const void *source, size_t bytes)
 {
     uintptr_t d = (uintptr_t)dest, s = (uintptr_t)source;
     size_t distance = d > s ? d - s : s - d;
@@ -208,13 +213,13 @@ static void check_apart(const char *call, const void *dest, const void *source, 
 int px_api_reduce(nvshmem_team_t handle, void *dest, const void *source, size_t nreduce,
                   enum px_dtype type, enum px_op op, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
     size_t size = px_dtype_info[type].size;
-    check_blocks(name, "dest", dest, nreduce, size, 1);
-    check_blocks(name, "source", source, nreduce, size, 1);
-    check_apart(name, dest, source, nreduce * size);
+    px_collective_check(name, "dest", dest, nreduce, size, 1);
+    px_collective_check(name, "source", source, nreduce, size, 1);
+    px_collective_apart(name, dest, source, nreduce * size);
     const struct px_call call = describe(name, dest, source, nreduce, 0);
     (px_data_is_far() ? px_far_reduce : px_reduce)(team, dest, source, nreduce,
                                                    (struct px_arithmetic){type, op}, &call);
@@ -224,12 +229,12 @@ int px_api_reduce(nvshmem_team_t handle, void *dest, const void *source, size_t 
 int px_api_reducescatter(nvshmem_team_t handle, void *dest, const void *source, size_t nreduce,
                          enum px_dtype type, enum px_op op, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
     size_t size = px_dtype_info[type].size;
-    check_blocks(name, "dest", dest, nreduce, size, 1);
-    check_blocks(name, "source", source, nreduce, size, px_team_size(team));
+    px_collective_check(name, "dest", dest, nreduce, size, 1);
+    px_collective_check(name, "source", source, nreduce, size, px_team_size(team));
     const struct px_call call = describe(name, dest, source, nreduce, 0);
     (px_data_is_far() ? px_far_reducescatter : px_reducescatter)(
         team, dest, source, nreduce, (struct px_arithmetic){type, op}, &call);
@@ -239,13 +244,13 @@ int px_api_reducescatter(nvshmem_team_t handle, void *dest, const void *source, 
 static int scan(nvshmem_team_t handle, void *dest, const void *source, size_t nreduce,
                 struct px_arithmetic arithmetic, bool inclusive, const char *name)
 {
-    struct px_team *team = find_team(handle, name);
+    struct px_team *team = px_collective_team(handle, name);
     if (!team)
         return BAD_TEAM;
     size_t size = px_dtype_info[arithmetic.type].size;
-    check_blocks(name, "dest", dest, nreduce, size, 1);
-    check_blocks(name, "source", source, nreduce, size, 1);
-    check_apart(name, dest, source, nreduce * size);
+    px_collective_check(name, "dest", dest, nreduce, size, 1);
+    px_collective_check(name, "source", source, nreduce, size, 1);
+    px_collective_apart(name, dest, source, nreduce * size);
     const struct px_call call = describe(name, dest, source, nreduce, 0);
     (px_data_is_far() ? px_far_scan : px_scan)(team, dest, source, nreduce, arithmetic, inclusive,
                                                &call);

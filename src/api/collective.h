@@ -32,4 +32,14 @@ int px_api_inscan(nvshmem_team_t team, void *dest, const void *source, size_t nr
 int px_api_exscan(nvshmem_team_t team, void *dest, const void *source, size_t nreduce,
                   enum px_dtype type, enum px_op op, const char *call);
 
+/* What collectives on streams check too. The team, NULL when there is none, after a message; `blocks`
+ * blocks of nelems elements at a symmetric address; a root that must be a member; regions of a
+ * reduction, which are equal or apart. */
+struct px_team;
+struct px_team *px_collective_team(nvshmem_team_t handle, const char *call);
+void px_collective_check(const char *call, const char *argument, const void *address, size_t nelems,
+                         size_t size, size_t blocks);
+void px_collective_root(const char *call, const struct px_team *team, int root);
+void px_collective_apart(const char *call, const void *dest, const void *source, size_t bytes);
+
 #endif

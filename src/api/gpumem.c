@@ -22,6 +22,7 @@
 #include "src/gpu/far.h"
 #include "src/gpu/move.h"
 #include "src/gpu/window.h"
+#include "src/stream/stream.h"
 
 #define PAGE ((size_t)4096)
 
@@ -393,6 +394,7 @@ px_status px_gpumem_connect(struct px_error *error)
 
 void px_gpumem_disconnect(void)
 {
+    px_stream_close();
     px_device_close();
     px_gpu_agent_stop();
     px_gpu_move_close();

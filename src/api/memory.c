@@ -12,6 +12,7 @@
 
 #include "src/coll/coll.h"
 #include "src/diag/log.h"
+#include "src/stream/stream.h"
 #include "src/transport/move.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one collective allocation at a time */
@@ -141,6 +142,21 @@ static void clear_block(const struct px_block *block, size_t bytes)
         px_heap_clear(px_world.heap, block->offset, block->dirty < bytes ? block->dirty : bytes);
 }
 
+/* The driver forbids what an allocation needs while a stream is being captured, with words that help
+ * nobody. NULL on all PEs if one is at it. */
+static bool refuse_capture(const struct px_call *call)
+{
+    bool mine = px_stream_capture_under_way();
+    if (px_agree_min(px_team_world(), !mine, call) == 1)
+        return false;
+    px_warn_once_per_node("%s: NULL, as %s capturing a CUDA graph, which can hold no allocation: "
+                          "allocate before the capture, and call each collective once before it",
+                          call->name, mine ? "this PE is" : "another PE is");
+    px_world_note_error(NVSHMEMX_ERROR_NOT_SUPPORTED, "%s: called during a graph capture",
+                        call->name);
+    return true;
+}
+
 /* malloc, calloc and align: they differ in what they clear and in the arguments that have to agree. */
 static void *allocate_and_meet(size_t bytes, size_t alignment, bool clear,
                                const struct px_call *call)
@@ -150,7 +166,7 @@ static void *allocate_and_meet(size_t bytes, size_t alignment, bool clear,
     if (bytes == 0)
         return NULL;
     pthread_mutex_lock(&lock);
-    bool found = allocate(bytes, alignment, call, &block);
+    bool found = !(px_on_gpu && refuse_capture(call)) && allocate(bytes, alignment, call, &block);
     if (found && clear)
         clear_block(&block, bytes);
     px_barrier(px_team_world(), call);

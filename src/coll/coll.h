@@ -38,6 +38,7 @@ struct px_team *px_team_world(void); /* NULL before px_coll_open */
 bool px_team_predefined(const struct px_team *team);
 long px_team_contexts(const struct px_team *team); /* num_contexts of its configuration */
 void px_team_set_contexts(struct px_team *team, long num_contexts);
+uint32_t px_team_slot(const struct px_team *team); /* the same at all members, below max_teams */
 uint32_t px_team_rank(const struct px_team *team); /* my number in it */
 uint32_t px_team_size(const struct px_team *team);
 uint32_t px_team_pe(const struct px_team *team, uint32_t member); /* world PE of a member */

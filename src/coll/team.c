@@ -38,6 +38,11 @@ struct px_team *px_team_world(void)
     return px_coll.teams ? px_coll.teams[PX_TEAM_WORLD] : NULL;
 }
 
+uint32_t px_team_slot(const struct px_team *team)
+{
+    return team->slot_number;
+}
+
 int32_t px_team_handle(const struct px_team *team)
 {
     return team->handle;

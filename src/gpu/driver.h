@@ -71,6 +71,7 @@ typedef CUresult (*PFN_cuLibraryGetGlobal_v12000)(CUdeviceptr *, size_t *, struc
     X(cuStreamQuery, 2000)                                                                         \
     X(cuStreamWaitEvent, 3020)                                                                     \
     X(cuStreamIsCapturing, 10000)                                                                  \
+    X(cuThreadExchangeStreamCaptureMode, 10010)                                                    \
     X(cuStreamGetCtx, 9020)                                                                        \
     X(cuLaunchHostFunc, 10000)                                                                     \
     X(cuLaunchKernel, 4000)                                                                        \
