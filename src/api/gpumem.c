@@ -275,10 +275,7 @@ static px_status start_agents(struct px_error *error)
     px_gpu.far = px_agree_min(px_team_world(), maps_all(), &call) == 0;
     if (!px_gpu.far)
         return PX_OK;
-    bool near_nic = px_place_enter();
     status = px_gpu_agent_start(error);
-    if (near_nic)
-        px_place_leave();
     if (px_agree_min(px_team_world(), status == PX_OK, &call) == 0 && status == PX_OK)
         status = px_error_set(error, PX_ERR_SYSTEM, "another PE cannot serve its GPU memory");
     return status;
@@ -382,6 +379,7 @@ px_status px_gpumem_connect(struct px_error *error)
     attach_peers();
     tell_hidden();
     px_gpu_move_on_growth(&hooks);
+    bool moved = px_place_enter(); /* agents and proxies start where helpers belong */
     px_status status = px_gpu_move_open(error);
     if (status == PX_OK)
         status = start_agents(error);
@@ -389,6 +387,8 @@ px_status px_gpumem_connect(struct px_error *error)
         try_direct();
         status = open_device(error);
     }
+    if (moved)
+        px_place_leave();
     return status;
 }
 

@@ -103,6 +103,12 @@ check "hidden on two nodes: named once a node" count 2 'hidden here' "$err"
 job srun -N1 -n2 -- sh -c "[ \$SLURM_PROCID = 0 ] || export NVSHMEM_HEAP_KIND=SYSMEM; exec $seats"
 check "one PE without GPU memory: host memory for all, with the reason" eval 'exited_with 0 && on 0 host none && on 1 host none && warns "PE 0 .*has GPU memory, PE 1 .*has none"'
 
+# The threads that serve GPU memory are helpers, too.
+STANDIN_FAIL=no-p2p HWLOC_XMLFILE='' job srun -N1 -n2 -- helpers core
+check "an agent leaves the program's only core" exited_with 0
+STANDIN_FAIL=no-p2p HWLOC_XMLFILE='' NVSHMEM_HELPER_CPUS=any job srun -N1 -n2 -- helpers any
+check "unless it may run anywhere" exited_with 0
+
 # MIG: two instances of one GPU have its address.
 STANDIN_PCI=0000:03:00.0,0000:03:00.0,0000:0d:00.0,0000:0d:00.0 job srun -N1 -n4 -- seats
 check "instances of one GPU: every GPU is used" eval 'gpus 03 0d 03 0d && exited_with 0'
