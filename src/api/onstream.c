@@ -33,6 +33,7 @@ static bool by_host(const struct px_stream *s)
     return false;
 }
 
+/* Callers ask px_on_gpu too: a constant without CUDA, where there is nothing to call. */
 static bool to_pe(const struct px_stream *s, int pe)
 {
     return (px_on_gpu && px_stream_reaches((uint32_t)pe)) || by_host(s);
@@ -61,7 +62,7 @@ void px_on_stream_put(void *dest, const void *source, size_t nelems, size_t size
     check("dest", dest, dest, source, nelems, size, pe, call);
     if (!to_pe(&s, pe))
         px_api_put(dest, source, nelems, size, pe, call);
-    else if (nelems)
+    else if (px_on_gpu && nelems)
         px_stream_put(&s, (uint32_t)pe, dest, source, nelems * size);
 }
 
@@ -72,7 +73,7 @@ void px_on_stream_get(void *dest, const void *source, size_t nelems, size_t size
     check("source", source, dest, source, nelems, size, pe, call);
     if (!to_pe(&s, pe))
         px_api_get(dest, source, nelems, size, pe, call);
-    else if (nelems)
+    else if (px_on_gpu && nelems)
         px_stream_get(&s, (uint32_t)pe, dest, source, nelems * size);
 }
 
@@ -97,7 +98,7 @@ void px_on_stream_p(void *dest, const void *value, size_t size, int pe, const ch
     if (px_suspect(pe))
         px_check_rma(call, "dest", dest, 1, size, pe);
     memcpy(&bits, value, size); /* little endian */
-    if (to_pe(&s, pe))
+    if (to_pe(&s, pe) && px_on_gpu)
         px_stream_p(&s, (uint32_t)pe, dest, bits, size);
     else
         px_api_p(dest, value, size, pe, call);
@@ -109,7 +110,7 @@ void px_on_stream_g(void *result, const void *source, size_t size, int pe, const
     const struct px_stream s = on(call, stream);
     if (px_suspect(pe))
         px_check_rma(call, "source", source, 1, size, pe);
-    if (to_pe(&s, pe)) {
+    if (to_pe(&s, pe) && px_on_gpu) {
         uint64_t bits = px_stream_g(&s, (uint32_t)pe, source, size);
         memcpy(result, &bits, size);
     } else {
@@ -142,7 +143,7 @@ void px_on_stream_iput(void *dest, const void *source, ptrdiff_t dest_stride,
         strides(call, dest_stride, source_stride, nelems, size);
     if (!to_pe(&s, pe))
         px_api_iput(dest, source, dest_stride, source_stride, nelems, size, pe, call);
-    else if (nelems)
+    else if (px_on_gpu && nelems)
         px_stream_iput(&s, (uint32_t)pe, dest, source, &strided);
 }
 
@@ -157,7 +158,7 @@ void px_on_stream_iget(void *dest, const void *source, ptrdiff_t dest_stride,
         strides(call, dest_stride, source_stride, nelems, size);
     if (!to_pe(&s, pe))
         px_api_iget(dest, source, dest_stride, source_stride, nelems, size, pe, call);
-    else if (nelems)
+    else if (px_on_gpu && nelems)
         px_stream_iget(&s, (uint32_t)pe, dest, source, &strided);
 }
 
@@ -182,7 +183,7 @@ void px_on_stream_put_signal(void *dest, const void *source, size_t nelems, size
         px_check_amo(call, "sig_addr", sig_addr, sizeof(*sig_addr), pe);
     const struct px_stream_note note = {
         .word = sig_addr, .value = signal, .what = signal_of(call, sig_op)};
-    if (to_pe(&s, pe))
+    if (to_pe(&s, pe) && px_on_gpu)
         px_stream_put_signal(&s, (uint32_t)pe, dest, source, nelems * size, &note);
     else
         px_api_put_signal(dest, source, nelems, size, sig_addr, signal, sig_op, pe, call);
@@ -238,7 +239,7 @@ static void wait_for(const struct px_stream *s, void *ivars, size_t nelems, cons
                                       .each = each != 0,
                                       .is_signed = px_dtype_info[type].is_signed,
                                       .cmp = comparison_of(s->call, cmp)};
-    if (to_pe(s, (int)px_peers.my_pe))
+    if (to_pe(s, (int)px_peers.my_pe) && px_on_gpu)
         px_stream_wait(s, &set);
     else
         px_api_wait_until_all(ivars, nelems, status, cmp, values, each, type, s->call);
@@ -292,7 +293,8 @@ static int meet(const struct px_stream *s, struct px_team *team, bool barrier)
         complete(s);
     if (!among(s, team))
         return px_api_team_sync(px_team_handle(team));
-    px_stream_sync(s, team);
+    if (px_on_gpu)
+        px_stream_sync(s, team);
     return 0;
 }
 
@@ -334,7 +336,8 @@ int px_on_stream_broadcast(nvshmem_team_t handle, void *dest, const void *source
     px_collective_check(call, "source", source, nelems, size, 1);
     if (!among(&s, team))
         return px_api_broadcast(handle, dest, source, nelems, size, root, call);
-    px_stream_broadcast(&s, team, dest, source, nelems * size, (uint32_t)root);
+    if (px_on_gpu)
+        px_stream_broadcast(&s, team, dest, source, nelems * size, (uint32_t)root);
     return 0;
 }
 
@@ -349,7 +352,8 @@ int px_on_stream_fcollect(nvshmem_team_t handle, void *dest, const void *source,
     px_collective_check(call, "source", source, nelems, size, 1);
     if (!among(&s, team))
         return px_api_fcollect(handle, dest, source, nelems, size, call);
-    px_stream_fcollect(&s, team, dest, source, nelems * size);
+    if (px_on_gpu)
+        px_stream_fcollect(&s, team, dest, source, nelems * size);
     return 0;
 }
 
@@ -364,7 +368,8 @@ int px_on_stream_alltoall(nvshmem_team_t handle, void *dest, const void *source,
     px_collective_check(call, "source", source, nelems, size, px_team_size(team));
     if (!among(&s, team))
         return px_api_alltoall(handle, dest, source, nelems, size, call);
-    px_stream_alltoall(&s, team, dest, source, nelems * size);
+    if (px_on_gpu)
+        px_stream_alltoall(&s, team, dest, source, nelems * size);
     return 0;
 }
 
@@ -381,7 +386,8 @@ int px_on_stream_reduce(nvshmem_team_t handle, void *dest, const void *source, s
     px_collective_apart(call, dest, source, nreduce * size);
     if (!among(&s, team))
         return px_api_reduce(handle, dest, source, nreduce, type, op, call);
-    px_stream_reduce(&s, team, dest, source, nreduce, (struct px_arithmetic){type, op});
+    if (px_on_gpu)
+        px_stream_reduce(&s, team, dest, source, nreduce, (struct px_arithmetic){type, op});
     return 0;
 }
 
@@ -398,6 +404,7 @@ int px_on_stream_reducescatter(nvshmem_team_t handle, void *dest, const void *so
     px_collective_check(call, "source", source, nreduce, size, px_team_size(team));
     if (!among(&s, team))
         return px_api_reducescatter(handle, dest, source, nreduce, type, op, call);
-    px_stream_reducescatter(&s, team, dest, source, nreduce, (struct px_arithmetic){type, op});
+    if (px_on_gpu)
+        px_stream_reducescatter(&s, team, dest, source, nreduce, (struct px_arithmetic){type, op});
     return 0;
 }
