@@ -835,9 +835,9 @@ static CUresult find(const char *name, void **function)
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-__attribute__((visibility("default"))) CUresult
-cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
-                    CUdriverProcAddressQueryResult *what)
+#pragma GCC visibility push(default) /* for programs, the names below and nothing else */
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *what)
 {
     return find(name, function);
 }
@@ -878,3 +878,4 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
 {
     return p2p_attribute(value, attribute, a, b);
 }
+#pragma GCC visibility pop
