@@ -39,6 +39,7 @@ struct px_alloc {
     struct piece *spare; /* linked by `after` */
     size_t spares;
     struct chunk *chunks;
+    size_t origin;     /* address of offset 0 */
     size_t size, end;  /* as told; what is managed: size without a last part of a granule */
     size_t high_water; /* no block ever reached beyond */
     size_t in_use, peak, blocks, free_pieces;
@@ -170,6 +171,11 @@ static size_t round_down(size_t value, size_t granule)
     return value & ~(granule - 1);
 }
 
+void px_alloc_origin(struct px_alloc *alloc, size_t address)
+{
+    alloc->origin = round_down(address, PX_ALLOC_ALIGN);
+}
+
 void px_alloc_reset(struct px_alloc *alloc, size_t new_size)
 {
     while (alloc->first)
@@ -223,11 +229,18 @@ static bool make_request(size_t bytes, size_t alignment, bool tidy, struct reque
     return request->size <= SIZE_MAX - request->granule;
 }
 
-static bool holds(const struct piece *piece, const struct request *request)
+/* The first offset in the piece whose address is a multiple of the granule. */
+static size_t aligned_start(const struct px_alloc *alloc, const struct piece *piece, size_t granule)
+{
+    return round_up(alloc->origin + piece->offset, granule) - alloc->origin;
+}
+
+static bool holds(const struct px_alloc *alloc, const struct piece *piece,
+                  const struct request *request)
 {
     if (request->granule == PX_ALLOC_ALIGN)
         return piece->size >= request->size;
-    size_t lost = round_up(piece->offset, request->granule) - piece->offset;
+    size_t lost = aligned_start(alloc, piece, request->granule) - piece->offset;
     return piece->size >= lost && piece->size - lost >= request->size;
 }
 
@@ -241,7 +254,7 @@ static struct piece *find_room(const struct px_alloc *alloc, const struct reques
 {
     struct piece *piece = first_of_size(alloc, request->size, 0);
     for (int i = 0; piece && i < TRIES; i++) {
-        if (holds(piece, request))
+        if (holds(alloc, piece, request))
             return piece;
         piece = first_of_size(alloc, piece->size, piece->offset + 1);
     }
@@ -322,7 +335,7 @@ px_status px_alloc_malloc(struct px_alloc *alloc, size_t bytes, size_t alignment
     if (!piece || !get_spares(alloc))
         return PX_ERR_NO_MEMORY;
     leave_free(alloc, piece);
-    carve(alloc, piece, round_up(piece->offset, request.granule), request.size);
+    carve(alloc, piece, aligned_start(alloc, piece, request.granule), request.size);
     piece->asked = bytes;
     piece->serial = ++alloc->allocations;
     px_tree_insert(&alloc->used, &piece->node, by_offset);

@@ -40,6 +40,9 @@ struct px_alloc_stats {
 px_status px_alloc_create(size_t size, struct px_alloc **alloc);
 void px_alloc_destroy(struct px_alloc *alloc); /* NULL is harmless */
 
+/* Where offset 0 lies, the same on all PEs: alignments are of addresses. Without it they are of offsets. */
+void px_alloc_origin(struct px_alloc *alloc, size_t address);
+
 /* bytes > 0. alignment: 0 or a power of two. PX_ERR_NO_MEMORY: does not fit, or no host memory for
  * the books; the state is then unchanged. An alignment above 512 may need a free piece of up to
  * size + alignment. */

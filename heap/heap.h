@@ -12,17 +12,17 @@
  *
  * How start-up goes, in rounds:
  *
- *   px_heap_create(&options, &heap)          memory exists, checked against what the node has
- *   fill px_heap_control(heap)               magic and px_heap_nonce(heap), for the peers to
- * confirm round: px_heap_card(heap, bytes)              PX_HEAP_CARD_BYTES for this PE's card; new
- * in every round
- *     -- exchange of cards --                and px_heap_card_decode for every PE's bytes
- *     px_heap_agree(cards of all PEs, ...)   the same base and span everywhere, or the same error
- *     px_heap_place(heap, base, span)        PX_ERR_UNREACHABLE: the range was lost meanwhile
- *     px_heap_attach(heap, local peers)      PX_ERR_UNREACHABLE: a descriptor could not be taken
- * the direct way
- *     -- all PEs learn whether all succeeded; if one got PX_ERR_UNREACHABLE, all do another round
- * --
+ *   px_heap_create(&options, &heap)       memory exists, checked against what the node has
+ *   fill px_heap_control(heap)            magic and px_heap_nonce(heap), for the peers to confirm
+ *
+ * and in every round:
+ *
+ *   px_heap_card(heap, bytes)             PX_HEAP_CARD_BYTES for this PE's card
+ *     (exchange of cards)                 and px_heap_card_decode for every PE's bytes
+ *   px_heap_agree(cards of all PEs, ...)  the same base and span everywhere, or the same error
+ *   px_heap_place(heap, base, span)       PX_ERR_UNREACHABLE: the range was lost meanwhile
+ *   px_heap_attach(heap, local peers)     PX_ERR_UNREACHABLE: a descriptor could not be taken
+ *     (all PEs learn whether all succeeded; if one got PX_ERR_UNREACHABLE, all do another round)
  *
  * A second round repairs both losses: its cards offer what is free now, and say that descriptors
  * have to be passed over sockets. Rounds after the first keep what already fits. After the last

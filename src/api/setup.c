@@ -32,13 +32,16 @@ static int code_of(px_status status)
 
 #define EXIT_MEETING_S 15
 
+static pid_t owner; /* a child that the program forked is no PE */
+
 /* A program that leaves without nvshmem_finalize. When all PEs do, they meet here outside the heap, so that nothing under
  * way is cut off and no network is closed under another PE; one that leaves alone goes after this limit, and its peers
- * are told that this was no crash. */
-static void at_exit(void)
+ * are told that this was no crash. One that reports a failure just goes: its peers end as when it had crashed. */
+static void at_exit(int exit_status, void *unused)
 {
     struct px_error error = PX_ERROR_INIT;
-    if (px_world.life != PX_LIFE_UP)
+    (void)unused;
+    if (px_world.life != PX_LIFE_UP || getpid() != owner || exit_status != 0)
         return;
     px_warn_once_per_node("exit without nvshmem_finalize: other PEs may still wait for this one");
     if (px_peers.any_remote)
@@ -64,10 +67,11 @@ static int start(const struct px_start *how, const char *call, bool fatal)
 {
     static bool hooked;
     struct px_error error = PX_ERROR_INIT;
+    owner = getpid();
     px_status status = px_world_start(how, &error);
     if (status == PX_OK) {
         if (!hooked)
-            hooked = atexit(at_exit) == 0;
+            hooked = on_exit(at_exit, NULL) == 0;
         return NVSHMEMX_SUCCESS;
     }
     if (fatal && px_world.said_elsewhere)

@@ -586,6 +586,8 @@ px_status px_startup_meet(size_t heap_bytes, struct px_error *mine, struct px_er
     }
     if (status == PX_OK) {
         px_heap_facts(px_world.heap, &px_world.memory);
+        px_alloc_origin(px_heap_allocator(px_world.heap),
+                        px_world.memory.apart ? 0 : px_world.memory.data);
         status = connect_transport(startup, error);
     }
     if (startup->near_nic)

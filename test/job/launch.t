@@ -29,3 +29,14 @@ for ((i = 0; i < 100; i++)); do says started && break; sleep 0.1; done
 "$vcluster" exec pkill -KILL -x sleep
 job_wait
 check "a killed task ends the job" failed
+
+again() { # after the death of a daemon of a cluster of its own
+  VC_NAME=$VC_NAME-broken
+  "$vcluster" up 1 && "$vcluster" exec pkill -KILL -x "$1" && "$vcluster" up 1 &&
+    [ "$("$vcluster" run -N1 -n1 hostname)" = node0 ]
+  local result=$?
+  "$vcluster" down
+  return $result
+}
+check "a cluster that lost its controller is brought up again" eval '(again slurmctld)'
+check "and one that lost a node" eval '(again slurmd)'

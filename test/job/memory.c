@@ -70,7 +70,7 @@ static void nothing_does_not_meet(void)
 
 static void alignments(void)
 {
-    for (size_t alignment = sizeof(void *); alignment <= (1 << 21); alignment *= 8) {
+    for (size_t alignment = sizeof(void *); alignment <= ((size_t)1 << 27); alignment *= 8) {
         void *block = nvshmem_align(alignment, 100);
         ok(block && (uintptr_t)block % alignment == 0 && same_everywhere((uintptr_t)block), "align(%zu) is %p",
            alignment, block);

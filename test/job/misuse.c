@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int me, n;
@@ -152,6 +153,52 @@ static void killed_in_barrier(void)
     nvshmem_finalize();
 }
 
+/* After the PEs have talked, so that the network library of jobs on several nodes is open. */
+static void talk(void)
+{
+    start();
+    int *word = nvshmem_calloc(1, sizeof(*word));
+    nvshmem_int_p(word, me, (me + 1) % n);
+    nvshmem_barrier_all();
+}
+
+static void fault(void)
+{
+    talk();
+    if (me == 1)
+        raise(SIGSEGV);
+    nvshmem_barrier_all();
+}
+
+static void failed_assertion(void)
+{
+    talk();
+    if (me == 1)
+        abort();
+    nvshmem_barrier_all();
+}
+
+static void exit_with_3(void)
+{
+    talk();
+    if (me == 1)
+        exit(3);
+    nvshmem_barrier_all();
+}
+
+static void forked(void)
+{
+    int child_status = -1;
+    talk();
+    pid_t child = fork();
+    if (child == 0)
+        exit(0); /* the library's exit handler is not for it */
+    waitpid(child, &child_status, 0);
+    nvshmem_barrier_all();
+    nvshmem_finalize();
+    printf("child %d\n", child_status);
+}
+
 static void killed_in_put(void)
 {
     start();
@@ -276,6 +323,10 @@ static const struct {
     {"missing_free", missing_free},
     {"lonely_malloc", lonely_malloc},
     {"killed_in_barrier", killed_in_barrier},
+    {"fault", fault},
+    {"failed_assertion", failed_assertion},
+    {"exit_with_3", exit_with_3},
+    {"forked", forked},
     {"killed_in_put", killed_in_put},
     {"killed_in_wait", killed_in_wait},
     {"killed_in_team", killed_in_team},

@@ -47,11 +47,15 @@ job "${four_pes[@]}" -- misuse too_much
 check "an allocation that cannot fit is NULL on every PE" count 4 'PE [0-3]: \(nil\), error 2' "$out"
 check "and says what there is" warns 'nvshmem_malloc: 70368744177664 bytes do not fit: .* in use .* largest free piece'
 
-for case in killed_in_barrier killed_in_put killed_in_wait killed_in_team killed_in_join; do
+for case in killed_in_barrier killed_in_put killed_in_wait killed_in_team killed_in_join \
+  fault failed_assertion exit_with_3; do
   job "${four_pes[@]}" -- misuse $case
   check "$case: the job ends" failed
   check "$case: the dead PE is named" warns 'PE 1 \(node[0-9]\).*died'
 done
+job "${four_pes[@]}" -- misuse forked
+check "a child of a PE may exit" exited_with 0
+check "and nobody takes it for the PE" silent
 job "${four_pes[@]}" -- misuse exit_with_7
 check "global_exit ends every PE with its status" exited_with 7
 job srun -N1 -n4 -- misuse no_finalize
