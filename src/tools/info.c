@@ -4,6 +4,7 @@
 #include "config.h"
 #include "src/tools/info.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,12 +56,20 @@ static bool names(const char *argument, const char *option)
            (argument[length] == '\0' || argument[length] == '=');
 }
 
+/* What did not reach standard output is a failure, however well it was found. */
+static int written(int result)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return result;
+    return px_info_fail(PX_INFO_FAILED, "standard output: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         for (size_t s = 0; s < N_SUBJECTS; s++)
             if (names(argv[i], subjects[s].option))
-                return subjects[s].run(argc, argv);
+                return written(subjects[s].run(argc, argv));
     if (argc == 2 && (names(argv[1], "--help") || strcmp(argv[1], "-h") == 0)) {
         usage(stdout);
         return PX_INFO_OK;

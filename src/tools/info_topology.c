@@ -119,6 +119,18 @@ static int parse_options(int argc, char **argv, struct request *request)
     return PX_INFO_OK;
 }
 
+static px_status parse_list(const char *list, const struct px_topology_machine *machine,
+                            struct px_topology_cpus *cpus, struct px_error *error)
+{
+    char allowed[256];
+    px_status status = px_topology_cpus_parse(list, cpus, error);
+    if (status != PX_OK || px_topology_cpus_within(cpus, &machine->allowed))
+        return status;
+    px_topology_cpus_text(&machine->allowed, allowed, sizeof(allowed));
+    return px_error_set(error, PX_ERR_INVALID, "%s: PEs may use the processors %s here", list,
+                        allowed);
+}
+
 /* "0-7:8-15": a list for each PE, the last one for all that follow. */
 static px_status parse_cpus(const char *text, struct answer *a, size_t n_pes,
                             struct px_error *error)
@@ -130,7 +142,7 @@ static px_status parse_cpus(const char *text, struct answer *a, size_t n_pes,
         if (!list)
             a->cpus[pe] = a->cpus[pe - 1];
         else
-            status = px_topology_cpus_parse(list, &a->cpus[pe], error);
+            status = parse_list(list, a->machine, &a->cpus[pe], error);
         a->pes[pe].cpus = &a->cpus[pe];
         a->pes[pe].numa_mask = px_topology_numa_mask(a->machine, &a->cpus[pe]);
     }
@@ -242,6 +254,10 @@ static px_status find_answer(const struct request *request, struct answer *a,
     px_status status = px_env_read(&a->env, error);
     if (status == PX_OK)
         status = px_topology_read(&source, &a->machine, error);
+    if (status == PX_OK && !request->file && px_env_is_set("HWLOC_XMLFILE") &&
+        !a->machine->described)
+        status = px_error_set(error, PX_ERR_INVALID,
+                              "hwloc cannot read the file that HWLOC_XMLFILE names, and describes this node instead");
     if (status == PX_OK)
         status = describe_pes(request, a, error);
     if (status != PX_OK)
