@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All PEs get the same address even when their address spaces differ. `addresses crowd` has odd PEs map blocks at random
- * places first, `addresses wall` has PE 1 take the place where heaps usually go. Prints a PE and its address. */
+ * places first, `addresses wall` has PE 1 take the place where heaps usually go. Prints a PE and its address. Where the
+ * system randomises addresses, the PEs' stacks must show it, or the rest would prove little. */
 #include <nvshmem.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,8 +33,29 @@ static void crowd(int rank)
 static void wall(int rank)
 {
     if (rank == 1) /* 2 TiB right where an empty address space offers room */
-        mmap((void *)0x100000000000, (size_t)2 << 40, PROT_NONE,
+        mmap((void *)0x1ff000000000, (size_t)2 << 40, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+static bool system_randomises(void)
+{
+    int level = 0;
+    FILE *file = fopen("/proc/sys/kernel/randomize_va_space", "r");
+    bool known = file && fscanf(file, "%d", &level) == 1;
+    if (file)
+        fclose(file);
+    return known && level > 0;
+}
+
+static void stacks_differ(int me, int n, uint64_t *board)
+{
+    int same = 0;
+    for (int pe = 0; pe < n; pe++)
+        nvshmem_uint64_p(&board[me], (uint64_t)(uintptr_t)&same, pe);
+    nvshmem_barrier_all();
+    for (int pe = 0; pe < n; pe++)
+        same += pe != me && board[pe] == (uint64_t)(uintptr_t)&same;
+    ok(!system_randomises() || same == 0, "%d other PEs have this one's stack address", same);
 }
 
 int main(int argc, char **argv)
@@ -53,6 +76,8 @@ int main(int argc, char **argv)
         differ += board[pe] != (uint64_t)(uintptr_t)board;
     diag("PE %d of %d: %p", me, n, (void *)board);
     ok(differ == 0, "%d PEs have another address than %p", differ, (void *)board);
+    nvshmem_barrier_all();
+    stacks_differ(me, n, board);
     nvshmem_barrier_all();
     nvshmem_free(board);
     nvshmem_finalize();
