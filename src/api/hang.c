@@ -2,6 +2,7 @@
 /* The report of a wait that takes long: where every PE is, as each keeps it in its own control area. PEs in the same place
  * become one line; a node prints it once. */
 #include "config.h"
+#include "src/api/entry.h"
 #include "src/api/world.h"
 
 #include <stdio.h>
@@ -107,6 +108,19 @@ static uint32_t say_run(const struct place *places, uint32_t count)
     return run;
 }
 
+/* One that has left can never come to a collective of all PEs: then there is nothing to wait for. */
+static void end_if_hopeless(const struct px_wait *wait, const struct place *places, uint32_t n)
+{
+    char name[128];
+    const struct px_where *mine = &px_world.control->where;
+    if (!(atomic_load(&mine->sequence) & 1) || mine->team != NVSHMEM_TEAM_WORLD)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(places[i].text, state_words(PX_PE_GONE)) == 0)
+            px_fatal(1, "%s cannot end: %s has left without nvshmem_finalize", wait->call,
+                     px_world_pe_name(places[i].pe, name, sizeof(name)));
+}
+
 void px_hang_report(const struct px_wait *wait)
 {
     uint32_t n = px_peers.n_pes;
@@ -122,5 +136,6 @@ void px_hang_report(const struct px_wait *wait)
             wait->call, px_world.env.hang_timeout);
     for (uint32_t i = 0; i < n;)
         i += say_run(&places[i], n - i);
+    end_if_hopeless(wait, places, n);
     free(places);
 }

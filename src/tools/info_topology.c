@@ -256,8 +256,9 @@ static px_status find_answer(const struct request *request, struct answer *a,
         status = px_topology_read(&source, &a->machine, error);
     if (status == PX_OK && !request->file && px_env_is_set("HWLOC_XMLFILE") &&
         !a->machine->described)
-        status = px_error_set(error, PX_ERR_INVALID,
-                              "hwloc cannot read the file that HWLOC_XMLFILE names, and describes this node instead");
+        status = px_error_set(
+            error, PX_ERR_INVALID,
+            "hwloc cannot read the file that HWLOC_XMLFILE names, and describes this node instead");
     if (status == PX_OK)
         status = describe_pes(request, a, error);
     if (status != PX_OK)

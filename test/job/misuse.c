@@ -186,6 +186,14 @@ static void exit_with_3(void)
     nvshmem_barrier_all();
 }
 
+static void leaves_alone(void)
+{
+    talk();
+    if (me == 1)
+        exit(0);
+    nvshmem_barrier_all();
+}
+
 static void forked(void)
 {
     int child_status = -1;
@@ -327,6 +335,7 @@ static const struct {
     {"failed_assertion", failed_assertion},
     {"exit_with_3", exit_with_3},
     {"forked", forked},
+    {"leaves_alone", leaves_alone},
     {"killed_in_put", killed_in_put},
     {"killed_in_wait", killed_in_wait},
     {"killed_in_team", killed_in_team},

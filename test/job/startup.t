@@ -53,6 +53,9 @@ for case in killed_in_barrier killed_in_put killed_in_wait killed_in_team killed
   check "$case: the job ends" failed
   check "$case: the dead PE is named" warns 'PE 1 \(node[0-9]\).*died'
 done
+NVSHMEM_HANG_TIMEOUT=2 job "${four_pes[@]}" -- misuse leaves_alone
+check "a PE that leaves alone does not keep the others for ever" failed
+check "and is named" warns 'cannot end: PE 1 \(node[0-9]\).* has left without nvshmem_finalize'
 job "${four_pes[@]}" -- misuse forked
 check "a child of a PE may exit" exited_with 0
 check "and nobody takes it for the PE" silent
