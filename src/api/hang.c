@@ -18,7 +18,7 @@
 
 struct place {
     char text[TEXT_MAX];
-    uint32_t pe;
+    uint32_t pe, state;
 };
 
 static uint64_t real_ns(void)
@@ -42,13 +42,15 @@ static const char *state_words(uint32_t state)
     }
 }
 
-static void describe(const struct px_control *control, char *text, size_t size)
+static void describe(const struct px_control *control, struct place *place)
 {
-    uint32_t state = atomic_load(&control->state);
+    char *text = place->text;
+    size_t size = sizeof(place->text);
     const struct px_where *where = &control->where;
     uint64_t sequence = atomic_load(&where->sequence);
-    if (*state_words(state)) {
-        snprintf(text, size, "%s", state_words(state));
+    place->state = atomic_load(&control->state);
+    if (*state_words(place->state)) {
+        snprintf(text, size, "%s", state_words(place->state));
         return;
     }
     if (!(sequence & 1)) {
@@ -70,12 +72,12 @@ static void describe(const struct px_control *control, char *text, size_t size)
 static void look_at(uint32_t pe, struct place *place)
 {
     struct px_control control;
-    place->pe = pe;
+    *place = (struct place){.pe = pe, .state = PX_PE_STARTING};
     px_get(pe, &control, px_world.control, sizeof(control));
     if (control.magic != PX_CONTROL_MAGIC || control.pe != pe)
         snprintf(place->text, sizeof(place->text), "not readable");
     else
-        describe(&control, place->text, sizeof(place->text));
+        describe(&control, place);
 }
 
 static int by_text(const void *a, const void *b)
@@ -116,7 +118,7 @@ static void end_if_hopeless(const struct px_wait *wait, const struct place *plac
     if (!(atomic_load(&mine->sequence) & 1) || mine->team != NVSHMEM_TEAM_WORLD)
         return;
     for (uint32_t i = 0; i < n; i++)
-        if (strcmp(places[i].text, state_words(PX_PE_GONE)) == 0)
+        if (places[i].state == PX_PE_GONE)
             px_fatal(1, "%s cannot end: %s has left without nvshmem_finalize", wait->call,
                      px_world_pe_name(places[i].pe, name, sizeof(name)));
 }
