@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -99,6 +100,21 @@ static long result(const struct coll_type *t, size_t count, size_t i)
     for (int member = 1; member <= last; member++)
         value = combine(t, value, given(member, offset + i));
     return value;
+}
+
+/* What a program finds at `got`, with one element before and one behind that it had filled with 0x55. */
+static bool as_modelled(const struct coll_type *t, size_t count, const char *got)
+{
+    char wanted[8];
+    size_t length = result_length(t, count);
+    bool good = true;
+    for (size_t i = 0; i < length; i++) {
+        encode(t, result(t, count, i), wanted);
+        good &= memcmp(got + i * t->size, wanted, t->size) == 0;
+    }
+    for (size_t i = 1; i <= t->size; i++)
+        good &= got[-(ptrdiff_t)i] == 0x55 && got[length * t->size + i - 1] == 0x55;
+    return good;
 }
 
 #endif

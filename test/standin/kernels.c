@@ -24,51 +24,31 @@ static void *at(uint64_t address, size_t bytes)
 
 enum { FETCH, SET, SWAP, COMPARE_SWAP, ADD, AND, OR, XOR };
 
-static uint64_t amo_8(uint64_t *word, uint64_t operand, uint64_t compare, uint32_t op)
-{
-    switch (op) {
-    case FETCH:
-        return __atomic_load_n(word, __ATOMIC_SEQ_CST);
-    case SET:
-    case SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case COMPARE_SWAP:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
-        return compare;
-    case ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    default:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
+#define AMO(TYPE, NAME)                                                                            \
+    static TYPE NAME(TYPE *word, TYPE operand, TYPE compare, uint32_t op)                          \
+    {                                                                                              \
+        switch (op) {                                                                              \
+        case FETCH:                                                                                \
+            return __atomic_load_n(word, __ATOMIC_SEQ_CST);                                        \
+        case SET:                                                                                  \
+        case SWAP:                                                                                 \
+            return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                           \
+        case COMPARE_SWAP:                                                                         \
+            __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,          \
+                                        __ATOMIC_SEQ_CST);                                         \
+            return compare;                                                                        \
+        case ADD:                                                                                  \
+            return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                            \
+        case AND:                                                                                  \
+            return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                            \
+        case OR:                                                                                   \
+            return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                             \
+        default:                                                                                   \
+            return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                            \
+        }                                                                                          \
     }
-}
-
-static uint32_t amo_4(uint32_t *word, uint32_t operand, uint32_t compare, uint32_t op)
-{
-    switch (op) {
-    case FETCH:
-        return __atomic_load_n(word, __ATOMIC_SEQ_CST);
-    case SET:
-    case SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case COMPARE_SWAP:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
-        return compare;
-    case ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    default:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    }
-}
+AMO(uint32_t, amo_4)
+AMO(uint64_t, amo_8)
 
 static void run_amo(void **arguments)
 {
@@ -104,25 +84,12 @@ static void meet(const work_t *work)
     }
 }
 
-static void move(uint64_t dest, uint64_t source, size_t bytes)
-{
-    while (bytes) {
-        size_t part = bytes, a = standin_left(dest), b = standin_left(source);
-        part = a < part ? a : part;
-        part = b < part ? b : part;
-        memmove(at(dest, part), at(source, part), part);
-        dest += part;
-        source += part;
-        bytes -= part;
-    }
-}
-
 static void run_gather(const work_t *work)
 {
     if (work->before)
         meet(work);
     for (uint32_t k = 0; k < work->blocks; k++)
-        move(work->dest + (uint64_t)((int64_t)k * work->dest_step),
+        standin_copy(work->dest + (uint64_t)((int64_t)k * work->dest_step),
              work->source + (uint64_t)work->delta[work->first + k], work->count);
     if (work->after)
         meet(work);
@@ -131,7 +98,7 @@ static void run_gather(const work_t *work)
 static void run_spread(const work_t *work)
 {
     for (uint64_t i = 0; i < work->count; i++)
-        move(work->dest + i * (uint64_t)work->dest_step,
+        standin_copy(work->dest + i * (uint64_t)work->dest_step,
              work->source + i * (uint64_t)work->source_step, work->size);
 }
 
@@ -143,7 +110,7 @@ static void run_store(const work_t *work)
 
 static void run_signal(const work_t *work)
 {
-    move(work->dest, work->source, work->count);
+    standin_copy(work->dest, work->source, work->count);
     uint64_t *word = at(work->word, 8);
     if (work->what == PX_STREAM_SET)
         __atomic_store_n(word, work->value, __ATOMIC_SEQ_CST);
@@ -201,7 +168,7 @@ static void run_reduce(const work_t *work, const enum px_dtype types[2])
     }
     if (work->after)
         meet(work);
-    move(work->dest, (uintptr_t)held, work->count * size);
+    standin_copy(work->dest, (uintptr_t)held, work->count * size);
     free(held);
 }
 
@@ -263,7 +230,7 @@ void standin_run(int kernel, void **arguments)
     case SPREAD:
         return run_spread(work);
     case COPY:
-        return move(work->dest, work->source, work->count);
+        return standin_copy(work->dest, work->source, work->count);
     case STORE:
         return run_store(work);
     case SIGNAL:

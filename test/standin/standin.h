@@ -16,7 +16,9 @@ bool standin_is_gpu(CUdeviceptr address);
 int standin_device(void);
 bool standin_planned(const char *word);
 
-/* stream.c; NULL for a name that is not there. */
+/* stream.c: copy between GPU memory and any other, across its pieces, words of 4 and 8 bytes whole; a function of the
+ * driver, NULL for a name that is not there. */
+void standin_copy(CUdeviceptr dest, CUdeviceptr source, size_t bytes);
 void *standin_stream_function(const char *name);
 
 /* kernels.c: carry out a kernel that cuModuleGetFunction has found, and the bytes of its arguments. */

@@ -75,7 +75,7 @@ static void copy_part(char *to, const char *from, size_t bytes)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static void copy_bytes(CUdeviceptr dest, CUdeviceptr source, size_t bytes)
+void standin_copy(CUdeviceptr dest, CUdeviceptr source, size_t bytes)
 {
     while (bytes) {
         size_t part = bytes, a = standin_left(dest), b = standin_left(source);
@@ -140,11 +140,11 @@ static void carry_out(const struct op *op)
 {
     switch (op->kind) {
     case COPY:
-        copy_bytes(op->dest, op->source, op->bytes);
+        standin_copy(op->dest, op->source, op->bytes);
         break;
     case COPY_2D:
         for (size_t i = 0; i < op->copy.Height; i++)
-            copy_bytes(op->copy.dstDevice + i * op->copy.dstPitch,
+            standin_copy(op->copy.dstDevice + i * op->copy.dstPitch,
                        op->copy.srcDevice + i * op->copy.srcPitch, op->copy.WidthInBytes);
         break;
     case SET:
